@@ -1,0 +1,2 @@
+//! Fencing tokens.
+#![forbid(unsafe_code)]

@@ -1,0 +1,1 @@
+//! Promises, proved on real servers.
