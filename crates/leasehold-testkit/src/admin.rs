@@ -62,14 +62,25 @@ impl Admin {
             request.extend_from_slice(b"\r\n");
         }
         self.stream.get_mut().write_all(&request).await?;
-        self.next().await
+        self.try_next().await
     }
 
-    /// The next reply that nobody asked for: a message after `SUBSCRIBE`, a line after `MONITOR`.
+    /// The next reply that nobody asked for: a message after `SUBSCRIBE`, an answer that was not awaited.
+    ///
+    /// # Panics
+    /// When the connection fails.
+    pub async fn next(&mut self) -> Reply {
+        match self.try_next().await {
+            Ok(reply) => reply,
+            Err(error) => panic!("the admin connection failed: {error}"),
+        }
+    }
+
+    /// As [`Admin::next`]; a failing connection is an error.
     ///
     /// # Errors
     /// When the connection fails.
-    pub async fn next(&mut self) -> io::Result<Reply> {
+    pub async fn try_next(&mut self) -> io::Result<Reply> {
         let mut line = String::new();
         if self.stream.read_line(&mut line).await? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
@@ -92,7 +103,7 @@ impl Admin {
                 (_, Ok(len)) => {
                     let mut items = Vec::with_capacity(len);
                     for _ in 0..len {
-                        items.push(Box::pin(self.next()).await?);
+                        items.push(Box::pin(self.try_next()).await?);
                     }
                     Ok(Reply::Array(items))
                 }

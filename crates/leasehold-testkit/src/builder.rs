@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use crate::error::Error;
 use crate::port::fresh_word;
 use crate::server::Server;
+use crate::tls::Authority;
 
 /// What the library under test may do, as a rule of `ACL SETUSER`; `<prefix>` stands for the key prefix.
 const RULE: &str = "~<prefix>* ~{<prefix>* &<prefix>push:* -@all \
@@ -20,7 +21,9 @@ pub(crate) const PREFIX: &str = "t:";
 #[derive(Clone, Debug)]
 pub struct Builder {
     pub(crate) own: bool,
+    pub(crate) source: Option<&'static str>,
     pub(crate) unix: bool,
+    pub(crate) tls: Option<Authority>,
     pub(crate) rule: String,
     pub(crate) prefix: Option<String>,
     password: Option<String>,
@@ -44,7 +47,9 @@ impl Builder {
     pub(crate) fn new() -> Self {
         Self {
             own: false,
+            source: None,
             unix: false,
+            tls: None,
             rule: RULE.to_owned(),
             prefix: None,
             password: None,
@@ -65,6 +70,13 @@ impl Builder {
     pub fn own(mut self) -> Self {
         self.own = true;
         self
+    }
+
+    /// From this source (`"container"`, for one), whatever the environment says; see [`crate::source`].
+    #[must_use]
+    pub fn source(mut self, name: &'static str) -> Self {
+        self.source = Some(name);
+        self.own()
     }
 
     /// Another rule for the library's user, as `ACL SETUSER` reads it; `<prefix>` stands for
@@ -95,6 +107,17 @@ impl Builder {
     pub fn unix(mut self) -> Self {
         self.unix = true;
         self.own()
+    }
+
+    /// The library reaches the server by TLS only; its certificate is signed by an authority made for this
+    /// server, [`Server::authority`].
+    ///
+    /// # Panics
+    /// When no certificate can be made.
+    #[must_use]
+    pub fn tls(mut self) -> Self {
+        self.tls = Some(Authority::fresh());
+        self
     }
 
     /// Starts the server.
@@ -130,7 +153,14 @@ impl Builder {
     }
 
     /// The configuration file of a server that keeps its files in `folder`.
-    pub(crate) fn configuration(&self, folder: &str, port: u16, admin: &User, lease: &User) -> String {
+    pub(crate) fn configuration(
+        &self,
+        folder: &str,
+        port: u16,
+        tls_port: Option<u16>,
+        admin: &User,
+        lease: &User,
+    ) -> String {
         let mut text = format!("port {port}\ndir {folder}\nsave \"\"\nappendonly no\n");
         let mut line = |words: std::fmt::Arguments<'_>| {
             // Writing to a string does not fail.
@@ -144,6 +174,11 @@ impl Builder {
             // Nobody slips in unrestricted.
             line(format_args!("user default off"));
             line(format_args!("user {} on >{} {rule}", lease.name, lease.password));
+        }
+        if let Some(port) = tls_port {
+            line(format_args!("tls-port {port}\ntls-auth-clients no"));
+            line(format_args!("tls-cert-file {folder}/cert.pem\ntls-key-file {folder}/key.pem"));
+            line(format_args!("tls-ca-cert-file {folder}/authority.pem"));
         }
         if self.unix {
             line(format_args!("unixsocket {folder}/socket"));

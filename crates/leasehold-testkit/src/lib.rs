@@ -8,7 +8,7 @@
 //! let mut admin = server.admin().await; // sees everything; the library under test does not
 //! assert_eq!(admin.call(&["DBSIZE"]).await.int(), 0);
 //!
-//! let relay = Relay::to(&server).await; // give `relay.url()` to the library instead of `server.url()`
+//! let relay = Relay::to(&server); // give `relay.url()` to the library instead of `server.url()`
 //! relay.cut();
 //! # }
 //! ```
@@ -26,6 +26,7 @@
 mod admin;
 mod builder;
 mod error;
+mod keeper;
 mod look;
 mod patience;
 mod port;
@@ -34,6 +35,7 @@ mod relay;
 mod reply;
 mod server;
 pub mod source;
+mod tls;
 
 pub use admin::Admin;
 pub use builder::Builder;

@@ -44,6 +44,9 @@ impl Sub for Stats {
 
 /// `INFO commandstats` as counts. The server counts for all its clients: only a server of one's own
 /// ([`crate::Server::own`]) gives a test its own figures.
+///
+/// # Panics
+/// When the server answers `INFO` with an error.
 pub async fn stats(admin: &mut Admin) -> Stats {
     let text = admin.call(&["INFO", "commandstats"]).await.text();
     let count = |line: &str| {
@@ -55,6 +58,9 @@ pub async fn stats(admin: &mut Admin) -> Stats {
 }
 
 /// All keys, sorted.
+///
+/// # Panics
+/// When the server answers `SCAN` with an error.
 pub async fn keys(admin: &mut Admin) -> Vec<String> {
     let mut found = BTreeSet::new();
     let mut cursor = "0".to_owned();

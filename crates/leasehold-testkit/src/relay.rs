@@ -50,8 +50,9 @@ impl Relay {
     ///
     /// # Panics
     /// When it cannot listen.
-    pub async fn to(server: &Server) -> Self {
-        let mut relay = Self::to_address(server.address()).await;
+    #[must_use]
+    pub fn to(server: &Server) -> Self {
+        let mut relay = Self::to_address(server.address());
         relay.url = server.url_through(&relay.address());
         relay
     }
@@ -60,7 +61,8 @@ impl Relay {
     ///
     /// # Panics
     /// When it cannot listen.
-    pub async fn to_address(target: &str) -> Self {
+    #[must_use]
+    pub fn to_address(target: &str) -> Self {
         let (listener, address) = loop {
             let address = SocketAddr::from((Ipv4Addr::LOCALHOST, free()));
             if let Ok(listener) = std::net::TcpListener::bind(address) {

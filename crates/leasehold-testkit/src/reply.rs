@@ -22,6 +22,9 @@ pub enum Reply {
 
 impl Reply {
     /// The integer; also one that came as text, as from `GET`.
+    ///
+    /// # Panics
+    /// When it is another type of reply.
     #[must_use]
     #[track_caller]
     pub fn int(&self) -> i64 {
@@ -36,6 +39,9 @@ impl Reply {
     }
 
     /// The text of a status or of a bulk string.
+    ///
+    /// # Panics
+    /// When it is another type of reply.
     #[must_use]
     #[track_caller]
     pub fn text(&self) -> String {
@@ -47,6 +53,9 @@ impl Reply {
     }
 
     /// The text, or `None` where the server has nothing.
+    ///
+    /// # Panics
+    /// When it is another type of reply.
     #[must_use]
     #[track_caller]
     pub fn maybe_text(&self) -> Option<String> {
@@ -54,6 +63,9 @@ impl Reply {
     }
 
     /// The elements; none where the server has no such array.
+    ///
+    /// # Panics
+    /// When it is another type of reply.
     #[must_use]
     #[track_caller]
     pub fn array(&self) -> Vec<Self> {
@@ -65,6 +77,9 @@ impl Reply {
     }
 
     /// The elements as texts.
+    ///
+    /// # Panics
+    /// When it is another type of reply.
     #[must_use]
     #[track_caller]
     pub fn texts(&self) -> Vec<String> {
@@ -72,6 +87,9 @@ impl Reply {
     }
 
     /// Pairs of field and value, as from `HGETALL`.
+    ///
+    /// # Panics
+    /// When it is another type of reply.
     #[must_use]
     #[track_caller]
     pub fn pairs(&self) -> Vec<(String, String)> {

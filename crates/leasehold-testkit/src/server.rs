@@ -16,7 +16,11 @@ use crate::source::{self, Seat};
 /// a prefix of one's own. It cannot be restarted, paused or killed, and others use it too: a test that does
 /// such things, or counts commands, asks for [`Server::own`].
 pub struct Server {
+    /// Where the testkit connects.
+    plain: String,
+    /// Where the library connects: the same, but for TLS.
     address: String,
+    authority: Option<String>,
     socket: Option<String>,
     prefix: String,
     version: String,
@@ -57,12 +61,20 @@ impl Server {
     }
 
     pub(crate) async fn begin(builder: &Builder) -> Result<Self, Error> {
-        let source = source::found(builder.own).await?;
+        let only_here;
+        let source = if builder.source.is_some() {
+            only_here = source::find(builder.source, true).await?;
+            &only_here
+        } else {
+            source::found(builder.own).await?
+        };
         let admin = User::fresh("testkit");
         let lease = builder.lease_user();
         let begun = source.begin(builder, admin, lease).await?;
         let mut server = Self {
-            address: begun.address,
+            address: begun.tls.unwrap_or_else(|| begun.address.clone()),
+            authority: builder.tls.as_ref().map(|tls| tls.certificate().to_owned()),
+            plain: begun.address,
             socket: begun.socket,
             prefix: begun.prefix.unwrap_or_else(|| builder.prefix.clone().unwrap_or_else(|| PREFIX.into())),
             version: String::new(),
@@ -92,14 +104,15 @@ impl Server {
     /// The same by another address in front of this server, for one's own proxy.
     #[must_use]
     pub fn url_through(&self, address: &str) -> String {
-        format!("redis://{}{address}", credentials(&self.lease))
+        let scheme = if self.authority.is_some() { "rediss" } else { "redis" };
+        format!("{scheme}://{}{address}", credentials(&self.lease))
     }
 
-    /// As a user who may do everything. For the special case only: what runs here proves nothing about the
+    /// As a user who may do everything, without TLS. For the special case only: what runs here proves nothing about the
     /// documented ACL line.
     #[must_use]
     pub fn open_url(&self) -> String {
-        format!("redis://{}{}", credentials(&self.admin), self.address)
+        format!("redis://{}{}", credentials(&self.admin), self.plain)
     }
 
     /// What every key of the library's user starts with.
@@ -108,13 +121,19 @@ impl Server {
         &self.prefix
     }
 
-    /// Host and port.
+    /// The authority that signed the certificate of a TLS server, as PEM.
+    #[must_use]
+    pub fn authority(&self) -> Option<&str> {
+        self.authority.as_deref()
+    }
+
+    /// Host and port that the library connects to.
     #[must_use]
     pub fn address(&self) -> &str {
         &self.address
     }
 
-    /// The port.
+    /// The port that the library connects to.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or(0)
@@ -131,9 +150,9 @@ impl Server {
     /// # Panics
     /// When the server does not answer.
     pub async fn admin(&self) -> Admin {
-        match Admin::connect(&self.address, &self.admin.name, &self.admin.password).await {
+        match Admin::connect(&self.plain, &self.admin.name, &self.admin.password).await {
             Ok(admin) => admin,
-            Err(error) => panic!("no admin connection to {}: {error}", self.address),
+            Err(error) => panic!("no admin connection to {}: {error}", self.plain),
         }
     }
 
@@ -174,7 +193,7 @@ impl Server {
     }
 
     async fn ready(&self, seat: &mut Seat) -> Result<(), Error> {
-        source::ready(seat, &self.address, &self.admin).await
+        source::ready(seat, &self.plain, &self.admin).await
     }
 }
 

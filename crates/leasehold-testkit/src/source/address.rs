@@ -63,11 +63,12 @@ impl Address {
         let guest = Guest { address: self.clone(), user: lease.name.clone(), prefix: prefix.clone() };
         Ok(Begun {
             address: self.at.clone(),
+            tls: None,
             socket: None,
             prefix: Some(prefix),
             admin: self.admin.clone(),
             lease,
-            seat: Seat::Shared(guest),
+            seat: Seat::Shared { _guest: guest },
         })
     }
 

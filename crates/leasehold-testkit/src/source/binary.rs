@@ -9,6 +9,7 @@ use crate::error::Error;
 use crate::port::{free, fresh_word};
 use crate::process::Process;
 use crate::source::{Begun, Seat, ready};
+use crate::tls::Authority;
 
 /// The folder of one server, removed with it.
 pub(crate) struct Folder(PathBuf);
@@ -78,14 +79,19 @@ pub(crate) async fn begin(
         let port = free();
         let folder = Folder::create()?;
         let home = folder.path().display().to_string();
-        let text = builder.configuration(&home, port, &admin, &lease);
+        let tls_port = builder.tls.as_ref().map(|_| free());
+        let text = builder.configuration(&home, port, tls_port, &admin, &lease);
         folder.write("server.conf", &format!("bind 127.0.0.1\n{text}"))?;
+        for (name, pem) in builder.tls.iter().flat_map(Authority::files) {
+            folder.write(name, pem)?;
+        }
         let process = Process::spawn(binary, folder.path())?;
         let socket = builder.unix.then(|| format!("{home}/socket"));
         let mut seat = Seat::Process { process: Some(process), binary: binary.to_owned(), folder };
         let address = format!("127.0.0.1:{port}");
+        let tls = tls_port.map(|port| format!("127.0.0.1:{port}"));
         match ready(&mut seat, &address, &admin).await {
-            Ok(()) => return Ok(Begun { address, socket, prefix: None, admin, lease, seat }),
+            Ok(()) => return Ok(Begun { address, tls, socket, prefix: None, admin, lease, seat }),
             Err(error) if error.to_string().contains("in use") => last = Some(error),
             Err(error) => return Err(error),
         }

@@ -16,8 +16,10 @@
 
 mod address;
 mod binary;
+mod container;
 mod package;
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -33,12 +35,16 @@ use crate::server::answers;
 pub(crate) enum Source {
     Address(address::Address),
     Binary(PathBuf),
+    Container(container::Image),
     Package(PathBuf),
 }
 
 /// What a source gives: where the server is, who may log in, and the seat it runs in.
 pub(crate) struct Begun {
+    /// Host and port, without TLS.
     pub(crate) address: String,
+    /// Host and port, with TLS.
+    pub(crate) tls: Option<String>,
     pub(crate) socket: Option<String>,
     /// Only where the source decides it.
     pub(crate) prefix: Option<String>,
@@ -49,14 +55,23 @@ pub(crate) struct Begun {
 
 /// What a server runs in.
 pub(crate) enum Seat {
-    Shared(address::Guest),
-    Process { process: Option<Process>, binary: PathBuf, folder: binary::Folder },
+    /// Kept for its drop.
+    Shared {
+        _guest: address::Guest,
+    },
+    Container(container::Held),
+    Process {
+        process: Option<Process>,
+        binary: PathBuf,
+        folder: binary::Folder,
+    },
 }
 
 impl Source {
     pub(crate) async fn begin(&self, builder: &Builder, admin: User, lease: User) -> Result<Begun, Error> {
         match self {
             Self::Address(address) => address.begin(builder, lease).await,
+            Self::Container(image) => image.begin(builder, admin, lease).await,
             Self::Binary(path) | Self::Package(path) => binary::begin(path, builder, admin, lease).await,
         }
     }
@@ -65,7 +80,8 @@ impl Source {
 impl Seat {
     pub(crate) async fn start(&mut self) -> Result<(), Error> {
         match self {
-            Self::Shared(_) => Err(shared()),
+            Self::Shared { .. } => Err(shared()),
+            Self::Container(held) => held.start().await,
             Self::Process { process, binary, folder } => {
                 *process = Some(Process::spawn(binary, folder.path())?);
                 Ok(())
@@ -75,7 +91,8 @@ impl Seat {
 
     pub(crate) async fn kill(&mut self) -> Result<(), Error> {
         match self {
-            Self::Shared(_) => Err(shared()),
+            Self::Shared { .. } => Err(shared()),
+            Self::Container(held) => held.kill().await,
             Self::Process { process, .. } => {
                 *process = None;
                 Ok(())
@@ -85,14 +102,16 @@ impl Seat {
 
     pub(crate) async fn pause(&self) -> Result<(), Error> {
         match self {
-            Self::Shared(_) => Err(shared()),
+            Self::Shared { .. } => Err(shared()),
+            Self::Container(held) => held.pause().await,
             Self::Process { process, .. } => running(process.as_ref())?.pause(),
         }
     }
 
     pub(crate) async fn resume(&self) -> Result<(), Error> {
         match self {
-            Self::Shared(_) => Err(shared()),
+            Self::Shared { .. } => Err(shared()),
+            Self::Container(held) => held.resume().await,
             Self::Process { process, .. } => running(process.as_ref())?.resume(),
         }
     }
@@ -104,7 +123,7 @@ impl Seat {
                 let ended = process.as_mut().is_none_or(Process::has_ended);
                 ended.then(|| Error::new(format!("the server ended: {}", folder.log_tail())))
             }
-            Self::Shared(_) => None,
+            Self::Shared { .. } | Self::Container(_) => None,
         }
     }
 }
@@ -126,12 +145,14 @@ pub(crate) async fn ready(seat: &mut Seat, address: &str, admin: &User) -> Resul
 pub(crate) async fn found(own: bool) -> Result<&'static Source, Error> {
     static ANY: OnceCell<Source> = OnceCell::const_new();
     static OWN: OnceCell<Source> = OnceCell::const_new();
-    if own { OWN.get_or_try_init(|| find(true)).await } else { ANY.get_or_try_init(|| find(false)).await }
+    let forced = std::env::var("LEASEHOLD_TEST_SERVER").ok().filter(|word| !word.is_empty());
+    let cell = if own { &OWN } else { &ANY };
+    cell.get_or_try_init(|| find(forced.as_deref(), own)).await
 }
 
-async fn find(own: bool) -> Result<Source, Error> {
-    let forced = std::env::var("LEASEHOLD_TEST_SERVER").ok().filter(|word| !word.is_empty());
-    match (forced.as_deref(), own) {
+/// The source of that name, or the first that there is.
+pub(crate) async fn find(forced: Option<&str>, own: bool) -> Result<Source, Error> {
+    match (forced, own) {
         (Some("address"), false) => address::find()?.map(Source::Address).ok_or_else(|| {
             Error::new(
                 "LEASEHOLD_TEST_SERVER=address needs LEASEHOLD_TEST_ADDRESS=redis://user:password@host:port",
@@ -142,6 +163,7 @@ async fn find(own: bool) -> Result<Source, Error> {
                 "LEASEHOLD_TEST_SERVER=binary, and neither redis-server nor valkey-server is on the PATH",
             )
         }),
+        (Some("container"), _) => container::find().await.map(Source::Container),
         (Some("package"), _) => package::find().await.map(Source::Package),
         (None, _) | (Some("address"), true) => {
             if !own && let Some(address) = address::find()? {
@@ -150,12 +172,18 @@ async fn find(own: bool) -> Result<Source, Error> {
             if let Some(path) = binary::find()? {
                 return Ok(Source::Binary(path));
             }
-            match package::find().await {
-                Ok(path) => Ok(Source::Package(path)),
-                Err(why) => Err(Error::new(format!(
-                    "install redis-server (7.0 or newer) or valkey-server, or start Docker, or install Python's pip ({why})"
-                ))),
-            }
+            let no_container = match container::find().await {
+                Ok(image) => return Ok(Source::Container(image)),
+                Err(why) => why,
+            };
+            let no_package = match package::find().await {
+                Ok(path) => return Ok(Source::Package(path)),
+                Err(why) => why,
+            };
+            Err(Error::new(format!(
+                "install redis-server (7.0 or newer) or valkey-server; \
+                or start Docker ({no_container}); or install pip ({no_package})"
+            )))
         }
         (Some(other), _) => Err(Error::new(format!(
             "LEASEHOLD_TEST_SERVER={other}: not one of address, binary, container, package"
@@ -169,10 +197,10 @@ pub(crate) fn announce(own: bool, source: &Source, version: &str) {
     if SAID[usize::from(own)].swap(true, Ordering::Relaxed) {
         return;
     }
-    use std::io::Write as _;
     let what = match source {
         Source::Address(address) => format!("address {}", address.shown()),
         Source::Binary(path) => format!("binary {}", path.display()),
+        Source::Container(image) => format!("container {}", image.shown()),
         Source::Package(path) => format!("package {}", path.display()),
     };
     // Straight to the stream: the test harness swallows what a passing test prints.
