@@ -26,8 +26,8 @@ pub struct Builder {
     pub(crate) tls: Option<Authority>,
     pub(crate) rule: String,
     pub(crate) prefix: Option<String>,
-    password: Option<String>,
-    args: Vec<(String, String)>,
+    pub(crate) password: Option<String>,
+    pub(crate) args: Vec<(String, String)>,
 }
 
 /// Somebody who can log in.

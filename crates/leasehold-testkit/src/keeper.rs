@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::{OnceLock, mpsc};
 
 use tokio::runtime::{Builder, Handle, Runtime};
+use tokio::task::JoinHandle;
 
 fn keeper() -> &'static Handle {
     static KEEPER: OnceLock<Runtime> = OnceLock::new();
@@ -15,12 +16,17 @@ fn keeper() -> &'static Handle {
     KEEPER.get_or_init(start).handle()
 }
 
+/// Goes on there until it ends or is aborted.
+pub(crate) fn keep<T: Send + 'static>(work: impl Future<Output = T> + Send + 'static) -> JoinHandle<T> {
+    keeper().spawn(work)
+}
+
 /// Runs there, awaited here. Also keeps a client library's pooled connections on one runtime.
 pub(crate) async fn there<F>(work: F) -> F::Output
 where
     F: Future<Output: Send> + Send + 'static,
 {
-    match keeper().spawn(work).await {
+    match keep(work).await {
         Ok(output) => output,
         Err(error) => panic!("the testkit's runtime: {error}"),
     }
@@ -29,7 +35,7 @@ where
 /// Runs there and blocks this thread until it is done: for `Drop`, inside a runtime or without one.
 pub(crate) fn at_last(work: impl Future<Output = ()> + Send + 'static) {
     let (done, wait) = mpsc::channel::<()>();
-    keeper().spawn(async move {
+    keep(async move {
         let _done = done;
         work.await;
     });

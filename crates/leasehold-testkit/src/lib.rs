@@ -26,6 +26,7 @@
 mod admin;
 mod builder;
 mod error;
+mod front;
 mod keeper;
 mod look;
 mod patience;

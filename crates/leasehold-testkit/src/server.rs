@@ -7,6 +7,7 @@ use tokio::sync::Mutex;
 use crate::admin::Admin;
 use crate::builder::{Builder, PREFIX, User};
 use crate::error::Error;
+use crate::front::Front;
 use crate::patience;
 use crate::source::{self, Seat};
 
@@ -27,6 +28,8 @@ pub struct Server {
     lease: User,
     admin: User,
     seat: Mutex<Seat>,
+    /// Kept for its drop.
+    _front: Option<Front>,
 }
 
 impl Server {
@@ -70,7 +73,21 @@ impl Server {
         };
         let admin = User::fresh("testkit");
         let lease = builder.lease_user();
-        let begun = source.begin(builder, admin, lease).await?;
+        let mut begun = match source.begin(builder, admin.clone(), lease.clone()).await {
+            // Some servers are built without TLS.
+            Err(error) if builder.tls.is_some() && error.to_string().contains("tls-port") => {
+                let plain = Builder { tls: None, ..builder.clone() };
+                source.begin(&plain, admin, lease).await?
+            }
+            begun => begun?,
+        };
+        let front = match (&builder.tls, &begun.tls) {
+            (Some(authority), None) => Some(Front::before(&begun.address, authority)?),
+            _ => None,
+        };
+        if let Some(front) = &front {
+            begun.tls = Some(front.address().to_owned());
+        }
         let mut server = Self {
             address: begun.tls.unwrap_or_else(|| begun.address.clone()),
             authority: builder.tls.as_ref().map(|tls| tls.certificate().to_owned()),
@@ -81,6 +98,7 @@ impl Server {
             lease: begun.lease,
             admin: begun.admin,
             seat: Mutex::new(begun.seat),
+            _front: front,
         };
         let info = server.admin().await.call(&["INFO", "server"]).await.text();
         let field = |name: &str| info.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));
@@ -227,7 +245,7 @@ fn credentials(user: &User) -> String {
 pub(crate) async fn answers(
     address: &str,
     user: &User,
-    mut ended: impl FnMut() -> Option<Error>,
+    mut ended: impl AsyncFnMut() -> Option<Error>,
 ) -> Result<(), Error> {
     let bound = patience(Duration::from_secs(15));
     let start = Instant::now();
@@ -240,7 +258,7 @@ pub(crate) async fn answers(
             },
             Err(error) => error.to_string(),
         };
-        if let Some(error) = ended() {
+        if let Some(error) = ended().await {
             return Err(error);
         }
         if start.elapsed() > bound {

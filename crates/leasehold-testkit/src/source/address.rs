@@ -47,7 +47,7 @@ impl Address {
     }
 
     pub(crate) async fn begin(&self, builder: &Builder, lease: User) -> Result<Begun, Error> {
-        answers(&self.at, &self.admin, || None).await?;
+        answers(&self.at, &self.admin, async || None).await?;
         let word = fresh_word();
         // Two tests share this server: neither may see the other's keys.
         let prefix = format!("{}{word}:", builder.prefix.as_deref().unwrap_or("t"));

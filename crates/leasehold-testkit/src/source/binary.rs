@@ -8,7 +8,7 @@ use crate::builder::{Builder, User};
 use crate::error::Error;
 use crate::port::{free, fresh_word};
 use crate::process::Process;
-use crate::source::{Begun, Seat, ready};
+use crate::source::{Begun, Seat, ready, tail};
 use crate::tls::Authority;
 
 /// The folder of one server, removed with it.
@@ -34,8 +34,7 @@ impl Folder {
     /// The last words of the server.
     pub(crate) fn log_tail(&self) -> String {
         let log = fs::read_to_string(self.0.join("log")).unwrap_or_default();
-        let lines = log.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
-        lines[lines.len().saturating_sub(6)..].join("\n")
+        tail(&log)
     }
 }
 

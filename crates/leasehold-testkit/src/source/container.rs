@@ -12,7 +12,7 @@ use crate::error::Error;
 use crate::keeper::{at_last, there};
 use crate::patience;
 use crate::port::free;
-use crate::source::{Begun, Seat, ready};
+use crate::source::{Begun, Seat, ready, tail};
 
 /// The ports inside: plain and TLS.
 const PORTS: (u16, u16) = (6379, 6380);
@@ -128,6 +128,19 @@ impl Held {
     pub(crate) async fn kill(&self) -> Result<(), Error> {
         let it = self.container()?;
         there(async move { it.stop_with_timeout(Some(0)).await }).await.map_err(|error| said(&error))
+    }
+
+    /// Why it ended by itself, if it did.
+    pub(crate) async fn ended(&self) -> Option<Error> {
+        let it = self.container().ok()?;
+        there(async move {
+            if it.is_running().await.ok()? {
+                return None;
+            }
+            let log = it.stdout_to_vec().await.unwrap_or_default();
+            Some(Error::new(format!("the server ended: {}", tail(&String::from_utf8_lossy(&log)))))
+        })
+        .await
     }
 
     pub(crate) async fn pause(&self) -> Result<(), Error> {

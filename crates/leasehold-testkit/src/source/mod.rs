@@ -117,13 +117,14 @@ impl Seat {
     }
 
     /// Why it ended by itself, if it did.
-    fn ended(&mut self) -> Option<Error> {
+    async fn ended(&mut self) -> Option<Error> {
         match self {
             Self::Process { process, folder, .. } => {
                 let ended = process.as_mut().is_none_or(Process::has_ended);
                 ended.then(|| Error::new(format!("the server ended: {}", folder.log_tail())))
             }
-            Self::Shared { .. } | Self::Container(_) => None,
+            Self::Container(held) => held.ended().await,
+            Self::Shared { .. } => None,
         }
     }
 }
@@ -138,7 +139,7 @@ fn shared() -> Error {
 
 /// Waits until the server in this seat answers this user.
 pub(crate) async fn ready(seat: &mut Seat, address: &str, admin: &User) -> Result<(), Error> {
-    answers(address, admin, || seat.ended()).await
+    answers(address, admin, async || seat.ended().await).await
 }
 
 /// The source for this process. `own`: one that gives a server of one's own.
@@ -205,4 +206,10 @@ pub(crate) fn announce(own: bool, source: &Source, version: &str) {
     };
     // Straight to the stream: the test harness swallows what a passing test prints.
     let _quiet = writeln!(std::io::stderr(), "leasehold-testkit: {version} from {what}");
+}
+
+/// The last words of a server's log.
+fn tail(log: &str) -> String {
+    let lines = log.lines().filter(|line| !line.trim().is_empty()).collect::<Vec<_>>();
+    lines[lines.len().saturating_sub(6)..].join("\n")
 }
