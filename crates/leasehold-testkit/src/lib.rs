@@ -46,3 +46,4 @@ pub use patience::{eventually, patience};
 pub use relay::{Conn, Direction, Relay};
 pub use reply::Reply;
 pub use server::Server;
+pub use source::say;

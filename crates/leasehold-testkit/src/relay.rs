@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use self::conn::{Conn, Direction};
 use self::conn::{Gate, carry};
+use crate::admin::Admin;
 use crate::port::free;
 use crate::server::Server;
 
@@ -142,6 +143,17 @@ impl Relay {
     #[must_use]
     pub fn conns(&self) -> Vec<Conn> {
         self.shared.book().conns.iter().filter(|conn| conn.is_open()).cloned().collect()
+    }
+
+    /// The open connection whose line in `CLIENT LIST` has the field `mark`: `sub=1` finds a subscriber,
+    /// `name=x` a named one. The first of several.
+    pub async fn conn_of(&self, admin: &mut Admin, mark: &str) -> Option<Conn> {
+        let list = admin.call(&["CLIENT", "LIST"]).await.text();
+        let marked = |line: &&str| line.split(' ').any(|field| field == mark);
+        let address =
+            |line: &str| line.split(' ').find_map(|field| field.strip_prefix("addr=")?.parse().ok());
+        let found = list.lines().filter(marked).filter_map(address).collect::<Vec<SocketAddr>>();
+        self.conns().into_iter().find(|conn| conn.server_side().is_some_and(|end| found.contains(&end)))
     }
 
     /// The `nth` connection that was accepted, from 0; open or not.
