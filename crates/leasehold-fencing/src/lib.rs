@@ -25,12 +25,22 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod conformance;
+mod gate;
 mod malformed;
+mod memory;
+mod refused;
+mod store;
 mod text;
 mod token;
 mod verdict;
 
+pub use conformance::{Violation, conformance};
+pub use gate::{Gate, Passage};
 pub use malformed::MalformedToken;
+pub use memory::{Memory, MemoryClaim};
+pub use refused::FenceError;
+pub use store::FencedStore;
 pub use token::Token;
 pub use verdict::{Mark, Verdict};
 

@@ -82,6 +82,11 @@ impl Token {
         &self.resource
     }
 
+    /// The name, shared: a map of marks need not copy it.
+    pub(crate) fn resource_arc(&self) -> Arc<str> {
+        Arc::clone(&self.resource)
+    }
+
     /// The number: of two tokens for one resource, the larger was issued later.
     #[must_use]
     pub fn sequence(&self) -> u64 {
@@ -111,6 +116,7 @@ impl Token {
     /// | equal | equal | [`Same`](Verdict::Same) | accept |
     /// | equal | different | [`Duplicate`](Verdict::Duplicate) | refuse, and tell somebody |
     /// | below | any | [`Stale`](Verdict::Stale) | refuse |
+    #[must_use = "a verdict that nobody looks at protects nothing"]
     pub fn check(&self, stored: Option<Mark>) -> Verdict {
         let Some(stored) = stored else { return Verdict::Newer };
         match self.sequence.cmp(&stored.sequence()) {

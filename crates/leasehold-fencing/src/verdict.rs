@@ -49,7 +49,6 @@ impl From<(u64, [u8; 16])> for Mark {
 
 /// What a store thinks of a token, by the one rule of [`Token::check`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-#[must_use = "a verdict that nobody looks at protects nothing"]
 pub enum Verdict {
     /// Above everything seen: record it, then accept.
     Newer,
@@ -64,6 +63,7 @@ pub enum Verdict {
 
 impl Verdict {
     /// Whether the write may go on.
+    #[must_use]
     #[must_use]
     pub const fn is_accepted(self) -> bool {
         matches!(self, Self::Newer | Self::Same)
