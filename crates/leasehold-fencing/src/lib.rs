@@ -1,2 +1,50 @@
-//! Fencing tokens.
+//! Fencing tokens: numbers that only grow, and stores that check them.
+//!
+//! A lock can be lost without its holder knowing: the process slept, the network was cut, the server
+//! lost its memory. A write that carries a [`Token`], checked by the store it goes to, is safe all the
+//! same, because a store that has seen the next holder's token refuses the last one's.
+//!
+//! ```
+//! use leasehold_fencing::{Mark, Token, Verdict};
+//!
+//! # fn main() -> Result<(), leasehold_fencing::MalformedToken> {
+//! let first = Token::new("orders/42", 7, *b"the first holder")?;
+//! let second = Token::new("orders/42", 8, *b"the other holder")?;
+//!
+//! let stored: Option<Mark> = None; // what the store last accepted for "orders/42"
+//! assert_eq!(second.check(stored), Verdict::Newer);
+//! let stored = Some(second.mark());
+//! assert_eq!(second.check(stored), Verdict::Same, "several writes under one hold work");
+//! assert_eq!(first.check(stored), Verdict::Stale, "the first holder woke up late");
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! The default features do no I/O and bring neither an async runtime nor a Redis client: a service that
+//! only checks tokens needs nothing else.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
+mod conformance;
+mod gate;
+mod malformed;
+mod memory;
+mod refused;
+mod store;
+mod text;
+mod token;
+mod verdict;
+
+pub use conformance::{Violation, conformance};
+pub use gate::{Gate, Passage};
+pub use malformed::MalformedToken;
+pub use memory::{Memory, MemoryClaim};
+pub use refused::FenceError;
+pub use store::FencedStore;
+pub use token::Token;
+pub use verdict::{Mark, Verdict};
+
+/// The README's code, compiled.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+mod readme {}

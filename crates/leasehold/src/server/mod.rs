@@ -280,3 +280,20 @@ pub(crate) enum Why {
     /// A reply this release does not understand.
     Protocol,
 }
+
+impl Fault {
+    /// A reply that does not have the form of its script's.
+    pub(crate) fn garbled(call: &str) -> Self {
+        Self { why: Why::Protocol, text: format!("the reply to {call} was not understood"), may_have_run: true }
+    }
+
+    /// Whether the same request may succeed later without anybody's doing.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self.why, Why::Unavailable | Why::TimedOut | Why::Refusing)
+    }
+
+    /// Whether the server has no memory for a write.
+    pub(crate) fn is_full(&self) -> bool {
+        self.why == Why::Full
+    }
+}
