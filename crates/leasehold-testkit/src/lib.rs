@@ -37,9 +37,10 @@ mod reply;
 mod server;
 pub mod source;
 mod tls;
+mod watchdog;
 
 pub use admin::Admin;
-pub use builder::Builder;
+pub use builder::{Builder, RULE};
 pub use error::Error;
 pub use look::{Stats, keys, stats};
 pub use patience::{eventually, patience};

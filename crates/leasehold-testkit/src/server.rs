@@ -134,6 +134,12 @@ impl Server {
         format!("redis://{}{}", credentials(&self.admin), self.plain)
     }
 
+    /// The name that the library logs in by.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        if self.lease.name.is_empty() { "default" } else { &self.lease.name }
+    }
+
     /// What every key of the library's user starts with.
     #[must_use]
     pub fn prefix(&self) -> &str {

@@ -24,7 +24,7 @@ async fn a_killed_test_leaves_no_server_and_no_folder() -> std::io::Result<()> {
     if is_child() {
         let server = Server::own().await;
         let home = server.admin().await.call(&["CONFIG", "GET", "dir"]).await.texts().pop();
-        println!("\nserver {} {}", server.address(), home.unwrap_or_default());
+        println!("\nserver {} {} {}", server.address(), home.unwrap_or_default(), server.source());
         tokio::time::sleep(Duration::from_secs(60)).await;
         return Ok(());
     }
@@ -33,7 +33,8 @@ async fn a_killed_test_leaves_no_server_and_no_folder() -> std::io::Result<()> {
     let line = lines.map_while(Result::ok).find(|line| line.starts_with("server ")).unwrap_or_default();
     let mut words = line.split(' ').skip(1).map(str::to_owned);
     let (address, home) = (words.next().unwrap_or_default(), words.next().unwrap_or_default());
-    assert!(std::fs::exists(&home)?, "{line}");
+    let outside = words.next().is_some_and(|source| source != "container");
+    assert_eq!(std::fs::exists(&home)?, outside, "{line}");
     child.kill()?;
     child.wait()?;
     let refused = async || tokio::net::TcpStream::connect(&address).await.is_err();

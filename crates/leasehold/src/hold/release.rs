@@ -181,7 +181,11 @@ impl Shared {
 }
 
 /// Does the passes that nobody waits for, many at a time, until the client is gone and all are done.
-pub(crate) async fn janitor(shared: &Shared, inbox: &Mutex<mpsc::UnboundedReceiver<Job>>, stop: &CancellationToken) {
+pub(crate) async fn janitor(
+    shared: &Shared,
+    inbox: &Mutex<mpsc::UnboundedReceiver<Job>>,
+    stop: &CancellationToken,
+) {
     let mut inbox = inbox.lock().await;
     let mut waiting = VecDeque::new();
     let mut flights = FuturesUnordered::new();

@@ -284,7 +284,11 @@ pub(crate) enum Why {
 impl Fault {
     /// A reply that does not have the form of its script's.
     pub(crate) fn garbled(call: &str) -> Self {
-        Self { why: Why::Protocol, text: format!("the reply to {call} was not understood"), may_have_run: true }
+        Self {
+            why: Why::Protocol,
+            text: format!("the reply to {call} was not understood"),
+            may_have_run: true,
+        }
     }
 
     /// Whether the same request may succeed later without anybody's doing.
