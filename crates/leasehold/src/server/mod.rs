@@ -111,9 +111,15 @@ pub(crate) struct Pass<'a> {
 pub(crate) enum Target<'a> {
     Own(OwnerId),
     /// By force: exactly the hold that was shown, whoever it belongs to.
-    Seen { owner: &'a str, token: u64 },
+    Seen {
+        owner: &'a str,
+        token: u64,
+    },
     /// By force: exactly the foreign record that was shown.
-    Foreign { kind: &'a str, print: &'a str },
+    Foreign {
+        kind: &'a str,
+        print: &'a str,
+    },
 }
 
 /// What every deciding reply carries.
@@ -187,7 +193,10 @@ pub(crate) struct Grant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mine {
     /// Still yours: this token counts, this much was left when the script ran.
-    Yes { token: u64, remaining: Duration },
+    Yes {
+        token: u64,
+        remaining: Duration,
+    },
     No(Found),
 }
 
@@ -223,9 +232,16 @@ pub(crate) struct Looked {
 pub(crate) enum Push {
     Grant(Grant),
     /// A hold of this client was ended by force.
-    Evicted { lock: String, owner: OwnerId, token: u64 },
+    Evicted {
+        lock: String,
+        owner: OwnerId,
+        token: u64,
+    },
     /// The lock is free but its fence counter cannot be used: this waiter's `take` meets the error.
-    CounterBroken { lock: String, owner: OwnerId },
+    CounterBroken {
+        lock: String,
+        owner: OwnerId,
+    },
     /// Messages may have been lost: the channel was opened again, or its buffer ran over, or the
     /// command connection is a new one.
     Missed,
