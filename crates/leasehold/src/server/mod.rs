@@ -9,6 +9,8 @@
 //! not the future lives on. Calls are executed in the order of their first poll: all of them go
 //! through one connection at a time.
 
+pub(crate) mod redis;
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -125,6 +127,7 @@ pub(crate) enum Target<'a> {
 /// What every deciding reply carries.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply<T> {
+    /// Zero in the reply to a release that needed no clock.
     pub(crate) at: ServerTime,
     /// A grant to *another* owner of this client that the server mentions: its push may be lost.
     pub(crate) grant: Option<Grant>,
