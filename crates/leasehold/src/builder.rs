@@ -147,9 +147,9 @@ impl ClientBuilder {
         let began = clock::now();
         let address = endpoint.address().to_owned();
         let channel = format!("{}push:{id}", self.prefix);
-        let (server, pushes) = server::connect(endpoint, tuning, id, channel).await.map_err(|fault| {
-            Error::from(fault).at(Phase::Connect, &address, clock::now().since(began))
-        })?;
+        let (server, pushes) = server::connect(endpoint, tuning, id, channel)
+            .await
+            .map_err(|fault| Error::from(fault).at(Phase::Connect, &address, clock::now().since(began)))?;
         let settings =
             Settings { command_timeout: self.command_timeout, backoff: self.retry, margin: self.margin };
         let core = Core::start(server, pushes, id, settings);

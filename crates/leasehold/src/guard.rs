@@ -28,10 +28,6 @@ impl Held {
         Self { core, record }
     }
 
-    pub(crate) fn record(&self) -> &Arc<Record> {
-        &self.record
-    }
-
     /// The lock's key, prefix included.
     #[must_use]
     pub fn lock(&self) -> &str {
@@ -176,7 +172,8 @@ impl Guard {
     ///
     /// As for an error of the server: the end may have moved, and the hold counts on the old one.
     pub async fn extend_to(&self, duration: Duration) -> Result<Duration, Error> {
-        crate::options::check_lease(duration).map_err(|text| Error::invalid(text).with_lock(self.held.lock()))?;
+        crate::options::check_lease(duration)
+            .map_err(|text| Error::invalid(text).with_lock(self.held.lock()))?;
         hold::confirm(&self.held.core.shared, &self.held.record, Some(duration)).await
     }
 

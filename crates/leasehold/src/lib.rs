@@ -34,15 +34,15 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod client;
 mod builder;
-mod lock;
-mod run;
-mod inspect;
 mod busy;
-mod guard;
-mod outcome;
+mod client;
 mod error;
+mod guard;
+mod inspect;
+mod lock;
+mod outcome;
+mod run;
 
 mod hold;
 mod lease;

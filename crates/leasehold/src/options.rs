@@ -49,7 +49,9 @@ pub(crate) fn check_retry(delay: Duration, cap: Duration, jitter: Duration) -> R
     if delay > cap {
         Err(format!("the retry delay {delay:?} is above its cap {cap:?}"))
     } else if cap > MAX || jitter > MAX {
-        Err(format!("a retry cap of {cap:?} with a jitter of {jitter:?} is out of bounds; at most {MAX:?} each"))
+        Err(format!(
+            "a retry cap of {cap:?} with a jitter of {jitter:?} is out of bounds; at most {MAX:?} each"
+        ))
     } else {
         Ok(())
     }
@@ -58,5 +60,9 @@ pub(crate) fn check_retry(delay: Duration, cap: Duration, jitter: Duration) -> R
 /// Why a safety margin is refused, if it is.
 pub(crate) fn check_margin(margin: Duration) -> Result<(), String> {
     const MAX: Duration = Duration::from_secs(10);
-    if margin > MAX { Err(format!("a safety margin of {margin:?} is too large; at most {MAX:?}")) } else { Ok(()) }
+    if margin > MAX {
+        Err(format!("a safety margin of {margin:?} is too large; at most {MAX:?}"))
+    } else {
+        Ok(())
+    }
 }

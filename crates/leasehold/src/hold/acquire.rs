@@ -16,9 +16,7 @@ use crate::error::{Error, Phase as At};
 use crate::key::Keys;
 use crate::lease::{self, Kind, Schedule};
 use crate::owner::OwnerId;
-use crate::server::{
-    Contention, Fault, Holder, Mode, Remaining, Reply, Subscribers, Take, Taken, Ticket,
-};
+use crate::server::{Contention, Fault, Holder, Mode, Remaining, Reply, Subscribers, Take, Taken, Ticket};
 
 /// The longest time between two checks of a waited lock.
 const CHECK_MAX: Duration = Duration::from_secs(30);
@@ -190,7 +188,8 @@ impl Seat {
         if table.closing {
             return Err(self.closed());
         }
-        record.unsure = table.asking(self.owner.count).is_some_and(|asking| asking.unsure || asking.in_flight > 0);
+        record.unsure =
+            table.asking(self.owner.count).is_some_and(|asking| asking.unsure || asking.in_flight > 0);
         let record = Arc::new(record);
         let first = table.hold(self.owner.count, record.clone(), schedule);
         drop(table);
@@ -325,7 +324,7 @@ impl Shared {
                         asking.queued = matches!(asking.phase, Phase::Waiting);
                         let hopeless = hopeless(&seen);
                         due = Some(now + self.check_after(&seen, keys));
-                        asking.seen = Some(Busy::new(seen, at, Some(place)));
+                        asking.seen = Some(Busy::new(seen, at, Some(place + 1)));
                         repair = subscribers == Subscribers::Count(0);
                         table.set_ticket(count, ticket);
                         if missing && call.was_queued && table.refill(keys, count) {

@@ -26,7 +26,11 @@ const BACKSTOP: Duration = Duration::from_secs(1);
 /// After a reconnect each waited lock is checked, at most 500 a second.
 const PACE: Duration = Duration::from_millis(2);
 
-pub(crate) async fn waits(shared: &Shared, pushes: &Mutex<mpsc::UnboundedReceiver<Push>>, stop: &CancellationToken) {
+pub(crate) async fn waits(
+    shared: &Shared,
+    pushes: &Mutex<mpsc::UnboundedReceiver<Push>>,
+    stop: &CancellationToken,
+) {
     let mut pushes = pushes.lock().await;
     let mut flights = FuturesUnordered::new();
     let mut refills: Vec<Keys> = Vec::new();

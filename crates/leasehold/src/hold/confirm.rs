@@ -31,7 +31,9 @@ pub(crate) async fn confirm(
     loop {
         match shared.stand(record) {
             HoldState::Lost(reason) => return Err(Error::lost(reason).with_lock(record.keys.name())),
-            HoldState::Released => return Err(Error::invalid("the hold was released").with_lock(record.keys.name())),
+            HoldState::Released => {
+                return Err(Error::invalid("the hold was released").with_lock(record.keys.name()));
+            }
             HoldState::Safe | HoldState::AtRisk { .. } => {}
         }
         match ask(shared, record, lengthen).await {
@@ -64,7 +66,8 @@ async fn ask(shared: &Shared, record: &Arc<Record>, lengthen: Option<Duration>) 
     // Over in the meantime: the next look says how.
     let Some(lease) = asked else { return Err(Refusal::Lost(record.expiry())) };
     let batch = [Renew { keys: record.keys.clone(), owner: record.owner, lease }];
-    let answers = shared.server.renew(&batch, shared.settings.command_timeout).await.map_err(Refusal::Fault)?;
+    let answers =
+        shared.server.renew(&batch, shared.settings.command_timeout).await.map_err(Refusal::Fault)?;
     let answer = answers.into_iter().next().unwrap_or_else(|| Err(Fault::garbled("renew")));
     match answer.map_err(Refusal::Fault)? {
         Mine::Yes { token, remaining } => {

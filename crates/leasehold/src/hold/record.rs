@@ -110,7 +110,11 @@ impl Record {
 
     /// Why a deadline that has passed did pass.
     pub(crate) fn expiry(&self) -> LostReason {
-        if self.renewal_failed.load(Ordering::Acquire) { LostReason::Unreachable } else { LostReason::Expired }
+        if self.renewal_failed.load(Ordering::Acquire) {
+            LostReason::Unreachable
+        } else {
+            LostReason::Expired
+        }
     }
 
     /// Ends the hold as lost. True for the one call that did it.
@@ -219,7 +223,8 @@ mod tests {
 
     fn record() -> Record {
         let owner = OwnerId { client: uuid::Uuid::nil(), count: 1 };
-        Record::new(Keys::new("", "a").unwrap(), owner, 7, Moment::default(), Moment::from_micros(100)).unwrap()
+        Record::new(Keys::new("", "a").unwrap(), owner, 7, Moment::default(), Moment::from_micros(100))
+            .unwrap()
     }
 
     #[test]

@@ -235,9 +235,12 @@ impl Table {
     /// The server's queue has lost its entries: every waiter of the lock is to enter it again, each
     /// at its ticket. Once at a time: each of them will be told that it was missing.
     pub(crate) fn refill(&mut self, keys: &Keys, but: u64) -> bool {
-        let Some(waited) = self.waited.get_mut(keys).filter(|waited| waited.refill.is_empty()) else { return false };
+        let Some(waited) = self.waited.get_mut(keys).filter(|waited| waited.refill.is_empty()) else {
+            return false;
+        };
         // Popped from the end: the oldest goes first.
-        waited.refill = waited.waiters.iter().rev().map(|(_, owner)| *owner).filter(|owner| *owner != but).collect();
+        waited.refill =
+            waited.waiters.iter().rev().map(|(_, owner)| *owner).filter(|owner| *owner != but).collect();
         !waited.refill.is_empty()
     }
 
@@ -251,7 +254,10 @@ impl Table {
     pub(crate) fn next_refill(&mut self, keys: &Keys) -> Option<u64> {
         loop {
             let owner = self.waited.get_mut(keys)?.refill.pop()?;
-            if self.asking(owner).is_some_and(|asking| asking.in_flight == 0 && matches!(asking.phase, Phase::Waiting)) {
+            if self
+                .asking(owner)
+                .is_some_and(|asking| asking.in_flight == 0 && matches!(asking.phase, Phase::Waiting))
+            {
                 return Some(owner);
             }
         }
@@ -317,7 +323,8 @@ impl Table {
     /// What is to be renewed, and what is over. The work grows with what is due, not with what is held.
     pub(crate) fn due_renewals(&mut self, now: Moment, horizon: Moment) -> Due {
         let mut due = Due::default();
-        let ready: Vec<u64> = self.renewals.iter().take_while(|(at, _)| *at <= horizon).map(|(_, owner)| *owner).collect();
+        let ready: Vec<u64> =
+            self.renewals.iter().take_while(|(at, _)| *at <= horizon).map(|(_, owner)| *owner).collect();
         for owner in ready {
             self.reschedule(owner, |held| match held.schedule.step(now) {
                 Step::Over => due.over.push((held.record.clone(), held.record.expiry())),
@@ -345,7 +352,11 @@ impl Table {
     // Closing, and what tests ask.
 
     pub(crate) fn all_asking(&self) -> Vec<u64> {
-        self.owners.iter().filter(|(_, state)| matches!(state, State::Asking(_))).map(|(owner, _)| *owner).collect()
+        self.owners
+            .iter()
+            .filter(|(_, state)| matches!(state, State::Asking(_)))
+            .map(|(owner, _)| *owner)
+            .collect()
     }
 
     pub(crate) fn all_held(&self) -> Vec<Arc<Record>> {

@@ -25,7 +25,11 @@ pub(crate) enum Waited {
 /// Waits for the lock: first come, first served; for as long as it takes, or `within` that time.
 ///
 /// Without a limit, a server that cannot be reached is tried again for ever.
-pub(crate) async fn wait(shared: &Arc<Shared>, spec: &Arc<Spec>, within: Option<Duration>) -> Result<Waited, Error> {
+pub(crate) async fn wait(
+    shared: &Arc<Shared>,
+    spec: &Arc<Spec>,
+    within: Option<Duration>,
+) -> Result<Waited, Error> {
     let mut seat = Seat::enter(shared, spec, true)?;
     let Some(within) = within else { return turns(&mut seat).await.map(Waited::Held) };
     match tokio::time::timeout(within, turns(&mut seat)).await {

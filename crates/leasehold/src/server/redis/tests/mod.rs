@@ -1,0 +1,120 @@
+//! The scripts and the connections against a real server.
+
+mod smoke;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use leasehold_testkit::Server as TestServer;
+use tokio::sync::mpsc::UnboundedReceiver;
+use uuid::Uuid;
+
+use super::endpoint::Endpoint;
+use super::tuning::Tuning;
+use crate::key::Keys;
+use crate::owner::OwnerId;
+use crate::server::{
+    Claim, Fault, Found, Grant, Mine, Mode, Pass, Passed, Push, Renew, Reply, Server, Take, Taken, Target,
+    Ticket,
+};
+
+/// Longer than any test waits on purpose.
+const LEASE: Duration = Duration::from_secs(30);
+const CLAIM: Duration = Duration::from_secs(5);
+const WITHIN: Duration = Duration::from_secs(5);
+
+/// One client of the library: its server value, its pushes, its owners.
+struct Client {
+    server: Arc<dyn Server>,
+    pushes: UnboundedReceiver<Push>,
+    id: Uuid,
+    next: u64,
+}
+
+impl Client {
+    async fn of(server: &TestServer) -> Self {
+        Self::connect(server.url(), server.prefix(), Tuning::default()).await.unwrap()
+    }
+
+    async fn connect(url: String, prefix: &str, tuning: Tuning) -> Result<Self, Fault> {
+        let id = Uuid::new_v4();
+        let endpoint = Endpoint::from_url(&url).unwrap();
+        let (server, pushes) = super::connect(endpoint, tuning, id, format!("{prefix}push:{id}")).await?;
+        Ok(Self { server, pushes, id, next: 0 })
+    }
+
+    fn owner(&mut self) -> OwnerId {
+        self.next += 1;
+        OwnerId { client: self.id, count: self.next }
+    }
+
+    async fn take(&self, keys: &Keys, owner: OwnerId, mode: Mode) -> Result<Reply<Taken>, Fault> {
+        let take = Take { keys, owner, lease: LEASE, claim: CLAIM, mode, check_max: LEASE, who: "wtest" };
+        self.server.take(take, WITHIN).await
+    }
+
+    /// Takes a free lock.
+    async fn hold(&mut self, keys: &Keys) -> (OwnerId, u64) {
+        let owner = self.owner();
+        let reply = self.take(keys, owner, Mode::Try).await.unwrap();
+        match reply.body {
+            Taken::Held { token, unclaimed: false, .. } => (owner, token),
+            other => panic!("not free: {other:?}"),
+        }
+    }
+
+    /// Queues a new owner for a lock that somebody holds.
+    async fn wait(&mut self, keys: &Keys) -> (OwnerId, Ticket) {
+        let owner = self.owner();
+        let reply = self.take(keys, owner, Mode::Wait(None)).await.unwrap();
+        match reply.body {
+            Taken::Queued { ticket, .. } => (owner, ticket),
+            other => panic!("not queued: {other:?}"),
+        }
+    }
+
+    async fn pass(
+        &self,
+        keys: &Keys,
+        target: Target<'_>,
+        tombstone: Option<Duration>,
+    ) -> Result<Reply<Passed>, Fault> {
+        self.server.pass(Pass { keys, target, tombstone }, WITHIN).await
+    }
+
+    async fn release(&self, keys: &Keys, owner: OwnerId) -> Reply<Passed> {
+        self.pass(keys, Target::Own(owner), None).await.unwrap()
+    }
+
+    async fn claim(&self, keys: &Keys, owner: OwnerId, fixed: bool) -> Mine {
+        let claim = Claim { keys, owner, lease: LEASE, fixed, who: "wclaimed" };
+        self.server.claim(claim, WITHIN).await.unwrap().body
+    }
+
+    async fn renew(&self, keys: &Keys, owner: OwnerId, lease: Duration) -> Result<Mine, Fault> {
+        let batch = [Renew { keys: keys.clone(), owner, lease }];
+        self.server.renew(&batch, WITHIN).await?.remove(0)
+    }
+
+    async fn listen(&self) {
+        self.server.listen(WITHIN).await.unwrap();
+    }
+
+    async fn pushed(&mut self) -> Push {
+        tokio::time::timeout(WITHIN, self.pushes.recv()).await.expect("nothing was pushed").expect("closed")
+    }
+
+    async fn granted(&mut self) -> Grant {
+        loop {
+            match self.pushed().await {
+                Push::Grant(grant) => return grant,
+                Push::Missed => {}
+                other => panic!("no grant: {other:?}"),
+            }
+        }
+    }
+}
+
+fn keys(server: &TestServer, name: &str) -> Keys {
+    Keys::new(server.prefix(), name).unwrap()
+}
