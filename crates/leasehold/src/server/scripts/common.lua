@@ -40,9 +40,9 @@ local function blame(grant)
   local blamed = string.match(grant, '^([^:]+):')
   if blamed and blamed ~= client then
     local sign = redis.call('HGET', waiters, 'c:' .. blamed)
-    local promise, rest = string.match(sign or '', '^(%d+)( .*)$')
+    local promise, after = string.match(sign or '', '^(%d+)( .*)$')
     if promise and tonumber(promise) > now then
-      redis.call('HSET', waiters, 'c:' .. blamed, number(now) .. rest)
+      redis.call('HSET', waiters, 'c:' .. blamed, number(now) .. after)
     end
   end
   redis.call('HDEL', waiters, 'g')
