@@ -26,10 +26,6 @@ impl Moment {
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_micros(self.0.saturating_sub(earlier.0))
     }
-
-    pub(crate) fn minus(self, span: Duration) -> Self {
-        Self(self.0.saturating_sub(micros(span)))
-    }
 }
 
 impl Add<Duration> for Moment {

@@ -28,10 +28,6 @@ impl Held {
         Self { core, record }
     }
 
-    pub(crate) fn record(&self) -> &Arc<Record> {
-        &self.record
-    }
-
     /// The lock's key, prefix included.
     #[must_use]
     pub fn lock(&self) -> &str {

@@ -9,7 +9,7 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, trace};
+use tracing::{debug, trace, warn};
 
 use super::record::Record;
 use super::shared::Shared;
@@ -89,8 +89,15 @@ async fn pass(shared: &Shared, keys: &Keys, owner: OwnerId, tombstone: bool) -> 
     let sent = clock::now();
     let reply: Reply<Passed> = shared.server.pass(request, shared.settings.command_timeout).await?;
     shared.table().note_pass(keys, clock::now());
+    match &reply.body {
+        Passed::Released { broken: Some(broken) } => {
+            warn!(lock = keys.name(), %owner, broken, "released, but waiters could not be told");
+        }
+        Passed::NotHeld { queued: true, .. } => trace!(lock = keys.name(), %owner, "left the queue"),
+        body => trace!(lock = keys.name(), %owner, ?body, "passed"),
+    }
     if let Some(grant) = reply.grant {
-        shared.granted(grant, Some(sent));
+        shared.granted(&grant, Some(sent));
     }
     Ok(reply.body)
 }
@@ -218,10 +225,7 @@ async fn perform(shared: &Shared, job: Job, stop: &CancellationToken) {
     let _done = Done(shared, job.owner.count);
     for attempt in 0.. {
         match pass(shared, &job.keys, job.owner, job.tombstone || attempt > 0).await {
-            Ok(passed) => {
-                trace!(lock = job.keys.name(), owner = %job.owner, ?passed, "passed in the background");
-                return;
-            }
+            Ok(_) => return,
             Err(fault) => {
                 debug!(lock = job.keys.name(), owner = %job.owner, %fault, attempt, "a background pass failed");
                 let delay = shared.settings.backoff.delay(attempt, &shared.chance);

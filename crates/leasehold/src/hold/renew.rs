@@ -33,7 +33,7 @@ pub(crate) async fn watchdog(shared: &Shared, stop: &CancellationToken) {
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some((batch, sent, answers)) = flights.next(), if !flights.is_empty() => settle(shared, &batch, sent, answers),
+            Some(flight) = flights.next(), if !flights.is_empty() => settle(shared, flight),
             () = shared.renewals.notified() => {}
             () = clock::sleep_until(wake) => shared.lateness.note(wake, clock::now()),
         }
@@ -43,13 +43,22 @@ pub(crate) async fn watchdog(shared: &Shared, stop: &CancellationToken) {
             shared.lose(&record, reason);
         }
         for (timeout, batch) in batches(asks, shared.settings.command_timeout) {
-            flights.push(async move {
-                let sent = clock::now();
-                let answers = shared.server.renew(&batch, timeout).await;
-                (batch, sent, answers)
-            });
+            flights.push(send(shared, batch, timeout));
         }
     }
+}
+
+/// A batch that was sent, when, and what came of it.
+struct Flight {
+    batch: Vec<Renew>,
+    sent: Moment,
+    answers: Result<Vec<Result<Mine, Fault>>, Fault>,
+}
+
+async fn send(shared: &Shared, batch: Vec<Renew>, timeout: Duration) -> Flight {
+    let sent = clock::now();
+    let answers = shared.server.renew(&batch, timeout).await;
+    Flight { batch, sent, answers }
 }
 
 /// Holds that may wait equally long for their answer go together: a tenth of the lease, so that
@@ -71,17 +80,14 @@ fn batches(asks: Vec<Renew>, command_timeout: Duration) -> Vec<(Duration, Vec<Re
     batches
 }
 
-type Answers = Result<Vec<Result<Mine, Fault>>, Fault>;
-
-fn settle(shared: &Shared, batch: &[Renew], sent: Moment, answers: Answers) {
-    match answers {
-        Ok(answers) if answers.len() == batch.len() => {
-            for (ask, answer) in batch.iter().zip(answers) {
-                shared.renewed(ask, sent, answer);
-            }
-        }
-        Ok(_) => batch.iter().for_each(|ask| shared.renewed(ask, sent, Err(Fault::garbled("renew")))),
-        Err(fault) => batch.iter().for_each(|ask| shared.renewed(ask, sent, Err(fault.clone()))),
+fn settle(shared: &Shared, Flight { batch, sent, answers }: Flight) {
+    let answers = match answers {
+        Ok(answers) if answers.len() == batch.len() => answers,
+        Ok(_) => vec![Err(Fault::garbled("renew")); batch.len()],
+        Err(fault) => vec![Err(fault); batch.len()],
+    };
+    for (ask, answer) in batch.iter().zip(answers) {
+        shared.renewed(ask, sent, answer);
     }
 }
 

@@ -9,6 +9,11 @@
 //! not the future lives on. Calls are executed in the order of their first poll: all of them go
 //! through one connection at a time.
 
+mod redis;
+
+pub(crate) use redis::endpoint::{BadEndpoint, Endpoint};
+pub(crate) use redis::{connect, tuning::Tuning};
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -125,6 +130,7 @@ pub(crate) enum Target<'a> {
 /// What every deciding reply carries.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply<T> {
+    /// Zero in the reply to a release that needed no clock.
     pub(crate) at: ServerTime,
     /// A grant to *another* owner of this client that the server mentions: its push may be lost.
     pub(crate) grant: Option<Grant>,
@@ -135,7 +141,8 @@ pub(crate) struct Reply<T> {
 pub(crate) enum Taken {
     /// Yours. `unclaimed`: by a hand-over, with the short claim lease only.
     Held { token: u64, remaining: Duration, unclaimed: bool },
-    /// Waiting. `missing`: a ticket came but the owner was not in the queue any more.
+    /// Waiting, with so many in front (`place`). `missing`: a ticket came but the owner was not in the
+    /// queue any more.
     Queued { ticket: Ticket, place: u64, missing: bool, subscribers: Subscribers, seen: Contention },
     /// Somebody has it, and this try does not wait.
     Busy(Contention),
