@@ -26,6 +26,8 @@ mod script;
 mod supervise;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
 pub(crate) mod tuning;
 
 use std::pin::Pin;

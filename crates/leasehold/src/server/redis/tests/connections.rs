@@ -335,3 +335,40 @@ async fn a_unix_socket_carries_it_all() {
     client.release(&keys, owner).await;
     assert!(client.server.address().starts_with('/'), "{}", client.server.address());
 }
+
+#[cfg(feature = "tls")]
+#[tokio::test]
+#[ignore = "needs openssl, and a server that was built with TLS"]
+async fn tls_by_ones_own_authority() {
+    let folder = std::env::temp_dir().join(format!("leasehold-tls-{}", Uuid::new_v4()));
+    std::fs::create_dir(&folder).unwrap();
+    let path = |name: &str| folder.join(name).display().to_string();
+    let made = std::process::Command::new("openssl")
+        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"])
+        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
+        .args(["-keyout", &path("key"), "-out", &path("cert")])
+        .output();
+    assert!(made.unwrap().status.success());
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let server = TestServer::builder()
+        .arg("tls-port", &port.to_string())
+        .arg("tls-cert-file", &path("cert"))
+        .arg("tls-key-file", &path("key"))
+        .arg("tls-ca-cert-file", &path("cert"))
+        .arg("tls-auth-clients", "no")
+        .start()
+        .await;
+    let url = server.url_through(&format!("localhost:{port}")).replacen("redis", "rediss", 1);
+    let id = Uuid::new_v4();
+    let channel = format!("{}push:{id}", server.prefix());
+    let pem = std::fs::read(path("cert")).unwrap();
+    let endpoint = Endpoint::from_url(&url).unwrap();
+    let trusted = endpoint.clone().with_ca(&pem).unwrap();
+    let (live, pushes) = super::super::connect(trusted, quick(), id, channel.clone()).await.unwrap();
+    let mut client = Client { server: live, pushes, id, next: 0 };
+    client.listen().await;
+    client.hold(&keys(&server, "tls")).await;
+    let fault = super::super::connect(endpoint, quick(), id, channel).await.err().unwrap();
+    assert_eq!((fault.why, fault.may_have_run), (Why::Unavailable, false), "{fault}");
+    std::fs::remove_dir_all(folder).unwrap();
+}
