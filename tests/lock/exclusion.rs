@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use leasehold::{Attempt, ErrorKind, LostReason, Outcome, Seen};
-use leasehold_testkit::{Server, eventually};
+use leasehold_testkit::{Server, eventually, stats};
 use leasehold_tests::{client, take};
 use tokio::task::JoinSet;
 
@@ -169,6 +169,31 @@ async fn case_x57_free_mine_others_and_unreachable_are_four_answers() {
 
 async fn seen_is(lock: &leasehold::Lock, owner: &str) -> bool {
     lock.inspect().await.unwrap().held().is_some_and(|hold| hold.holder().owner() == owner)
+}
+
+#[tokio::test]
+async fn a_try_costs_one_command_whether_it_wins_or_not() {
+    let server = Server::own().await;
+    let mut admin = server.admin().await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    // The server learns each script once, which costs a call.
+    take(&one.lock("a").unwrap()).await.release().await.unwrap();
+    let guard = take(&one.lock("a").unwrap()).await;
+    let before = stats(&mut admin).await;
+    for _ in 0..50 {
+        drop(busy(&two.lock("a").unwrap()).await);
+    }
+    two.close_within(SOON).await; // whatever was left to do in the background is done
+    let sent = stats(&mut admin).await - before;
+    assert_eq!(sent.scripts(), 50, "one for each busy try: {sent:?}");
+    let before = stats(&mut admin).await;
+    for n in 0..50 {
+        drop(take(&one.lock(&format!("b{n}")).unwrap()).await);
+    }
+    drop(guard);
+    one.close_within(SOON).await;
+    let sent = stats(&mut admin).await - before;
+    assert_eq!(sent.scripts(), 101, "two for each hold, one for the release of the first: {sent:?}");
 }
 
 #[tokio::test]

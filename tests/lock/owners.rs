@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use leasehold::{Attempt, Client, ErrorKind, Guard, Held, LostReason, Outcome, Owner};
 use leasehold_testkit::{Server, stats};
-use leasehold_tests::{client, take};
+use leasehold_tests::{client, options, take};
 use tokio::task::JoinSet;
 
 use crate::support::{SOON, busy, ms, until_free};
@@ -87,7 +87,8 @@ async fn case_o1_a_guard_is_released_from_any_task_and_any_thread() {
 async fn case_o2_ten_thousand_tasks_on_four_workers_block_none() {
     const NAMES: usize = 500;
     let server = Server::own().await;
-    let client = client(&server).await;
+    // Ten thousand commands at once are answered one after the other.
+    let client = options(&server).command_timeout(Duration::from_secs(30)).connect().await.unwrap();
     let inside: Arc<Vec<AtomicBool>> = Arc::new((0..NAMES).map(|_| AtomicBool::new(false)).collect());
     // Stalls if all workers are blocked.
     let ticks = Arc::new(AtomicUsize::new(0));
@@ -115,7 +116,8 @@ async fn case_o2_ten_thousand_tasks_on_four_workers_block_none() {
     }
     let outcomes = tasks.join_all().await;
     assert_eq!(outcomes.len(), 10_000);
-    assert!(outcomes.iter().all(|outcome| *outcome == Outcome::Released));
+    let odd: Vec<_> = outcomes.iter().filter(|outcome| **outcome != Outcome::Released).collect();
+    assert!(odd.is_empty(), "{} of {odd:?}", odd.len());
     assert!(ticks.load(Ordering::Relaxed) > 20, "the timer of the runtime went on");
     ticker.abort();
 }
