@@ -107,7 +107,8 @@ pub fn play() {
         for _ in 0..count {
             let (url, prefix, lock) = (url.clone(), prefix.clone(), lock.clone());
             clients.spawn(async move {
-                let client = Client::builder(&url).prefix(&prefix).connect().await.expect("the client connects");
+                let client =
+                    Client::builder(&url).prefix(&prefix).connect().await.expect("the client connects");
                 let lock = client.lock(&lock).expect("a name").renewed(Duration::from_millis(lease));
                 let guard = lock.expect("a lease").acquire().await.expect("it comes to hold");
                 if holds {

@@ -35,7 +35,11 @@ async fn case_p1_ten_thousand_hand_overs_between_two_clients_miss_nobody() {
     }
     let slowest = sides.join_all().await.into_iter().max().unwrap();
     let ran = eye.stats().await;
-    println!("slowest of 10,000: {slowest:?}; {} script calls, {} messages", ran.scripts(), ran.of("publish"));
+    println!(
+        "slowest of 10,000: {slowest:?}; {} script calls, {} messages",
+        ran.scripts(),
+        ran.of("publish")
+    );
     assert!(slowest < MISSED, "a hand-over was missed: {slowest:?}");
     assert!(ran.of("publish") > 0, "they never met");
     eye.nothing_left(LONG).await;
@@ -99,7 +103,7 @@ async fn must_3_6_a_hand_over_costs_three_commands_and_one_message_for_two_waite
     let mut eye = Eye::on(&server).await;
     let clients = listening(&server, 2).await;
     let locks: Vec<_> = clients.iter().map(|client| client.lock("a").unwrap()).collect();
-    for _ in 0..50 {
+    for _ in 0..20 {
         let (ran, took) = served(&mut eye, locks.clone()).await;
         assert_cost("2 waiters", &ran, took, 2, 2);
         // The first waiter is the releasing client's own: told by the release's reply.

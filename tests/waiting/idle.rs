@@ -42,8 +42,24 @@ async fn must_3_idle_waiting_sends_nothing_but_its_checks() {
     assert!(renewals <= most(3.0), "{renewals} renewals in {leases} leases");
     // Besides: what the scripts call, our own looks, and the probe of a push connection.
     let known = [
-        "evalsha", "eval", "time", "pubsub|numsub", "pttl", "hmget", "hexists", "zscore", "zcard", "zrank",
-        "hget", "hset", "hlen", "pexpire", "exists", "type", "info", "ping",
+        "evalsha",
+        "eval",
+        "time",
+        "pubsub|numsub",
+        "pttl",
+        "hmget",
+        "hexists",
+        "zscore",
+        "zcard",
+        "zrank",
+        "hget",
+        "hset",
+        "hlen",
+        "pexpire",
+        "exists",
+        "type",
+        "info",
+        "ping",
     ];
     let strange: Vec<_> = ran.iter().filter(|(command, _)| !known.contains(command)).collect();
     assert!(strange.is_empty(), "{strange:?}");
