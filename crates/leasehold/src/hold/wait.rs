@@ -8,8 +8,9 @@ use std::time::Duration;
 
 use tracing::{debug, warn};
 
-use super::acquire::{Seat, Spec, Won};
+use super::acquire::Spec;
 use super::record::Record;
+use super::seat::{Seat, Won};
 use super::shared::Shared;
 use super::table::Phase;
 use crate::busy::Busy;

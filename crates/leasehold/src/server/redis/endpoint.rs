@@ -220,7 +220,7 @@ mod tests {
             match Endpoint::from_url(url) {
                 Ok(endpoint) => assert_eq!(endpoint.address, "/run/r.sock", "{url}"),
                 Err(error) => {
-                    assert!(matches!(error, BadEndpoint::NeedsFeature { feature: "unix-sockets", .. }))
+                    assert!(matches!(error, BadEndpoint::NeedsFeature { feature: "unix-sockets", .. }));
                 }
             }
         }

@@ -230,12 +230,11 @@ fn dispatch(shared: &Shared, message: &Message) {
         Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
         _ => None,
     };
-    match text.and_then(|text| message::push(text, shared.sender.client)) {
-        Some(push) => {
-            tracing::trace!(?push, "push");
-            shared.tell(push);
-        }
+    if let Some(push) = text.and_then(|text| message::push(text, shared.sender.client)) {
+        tracing::trace!(?push, "push");
+        shared.tell(push);
+    } else {
         // Whoever may publish to the channel can say anything.
-        None => tracing::debug!(server = shared.address(), "a push that is not understood is dropped"),
+        tracing::debug!(server = shared.address(), "a push that is not understood is dropped");
     }
 }
