@@ -1,5 +1,7 @@
 //! After `close_within` there is no subscription, no connection and no task.
 
+use std::time::Duration;
+
 use leasehold::{ErrorKind, LostReason};
 use leasehold_testkit::{Server, eventually};
 use leasehold_tests::eye::Eye;
@@ -28,7 +30,10 @@ async fn must_3_3_after_close_no_subscription_no_connection_and_no_task() {
         eye.queue_is("b", 2).await;
         for polls in 1..5 {
             let lock = closing.lock("b").unwrap();
-            assert!(poll_up_to(polls, Cut::AtOnce, lock.acquire()).await.is_none());
+            // Once it is queued there are no more polls.
+            let waits = poll_up_to(polls, Cut::AtOnce, lock.acquire());
+            let ended = tokio::time::timeout(Duration::from_millis(50), waits).await;
+            assert!(!matches!(ended, Ok(Some(_))), "{polls}");
         }
         assert!(!eye.channels().await.is_empty());
         closing.close_within(SOON).await;

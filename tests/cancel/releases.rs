@@ -56,6 +56,8 @@ async fn case_x8_a_release_whose_reply_is_lost_is_never_called_a_loss() {
     let mut eye = Eye::on(&server).await;
     let (relay, client) = relayed(&server, Duration::from_secs(1)).await;
     let other = leasehold_tests::client(&server).await;
+    // The server must know the script: its text goes out only after an answer.
+    let _ = take(&client.lock("a").unwrap()).await.release().await.unwrap();
     for next in [false, true] {
         let guard = take(&client.lock("a").unwrap()).await;
         let held = guard.held();
