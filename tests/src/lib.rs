@@ -1,5 +1,8 @@
 //! Promises, proved on real servers: what the suites share.
 
+pub mod child;
+pub mod eye;
+
 use leasehold::{Attempt, Client, ClientBuilder, Guard, Lock};
 use leasehold_testkit::Server;
 
