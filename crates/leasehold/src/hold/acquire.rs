@@ -159,6 +159,11 @@ impl Shared {
                         news(&mut table, count, hopeless)
                     }
                     Taken::Busy(seen) => {
+                        // A try that was answered left nothing: its end sends nothing.
+                        let alone = asking.in_flight == 0 && asking.ticket.is_none();
+                        if alone && asking.trace == Trace::Known {
+                            asking.trace = Trace::None;
+                        }
                         let hopeless = hopeless(&seen);
                         asking.seen = Some(Busy::new(seen, at, None));
                         news(&mut table, count, hopeless)

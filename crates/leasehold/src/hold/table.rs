@@ -52,7 +52,7 @@ pub(crate) struct Asking {
 /// What an asking owner may have left on the server, and so what ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trace {
-    /// Nothing was sent.
+    /// Nothing was sent, or only tries that were answered.
     None,
     /// Every `take` was sent once and answered, or is under way: a pass ends it.
     Known,

@@ -198,3 +198,18 @@ async fn trap_f7_sixteen_digits_survive_every_path() {
         last = token + 1;
     }
 }
+
+#[tokio::test]
+async fn plain_numbering_counts_and_stays() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    let keys = keys(&server, "plain");
+    let tuning = Tuning { fence_ttl: Duration::ZERO, ..Tuning::default() };
+    let mut client = Client::connect(server.url(), server.prefix(), tuning).await.unwrap();
+    for token in 1..4 {
+        let (owner, issued) = client.hold(&keys).await;
+        assert_eq!(issued, token);
+        client.release(&keys, owner).await;
+    }
+    assert_eq!(ask(&mut admin, &["PTTL", &keys.fence()]).await.int(), -1);
+}
