@@ -192,6 +192,9 @@ impl Shared {
                 (waker, None)
             }
         };
+        // The check that a missed push asks for could not be sent beside this one.
+        let stale = table.missed_since(keys, call.sent);
+        let due = due.map(|due| if stale { due.min(now + CHECK_MIN) } else { due });
         if let Some(due) = due
             && table.arm(keys, due)
         {
