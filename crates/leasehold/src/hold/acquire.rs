@@ -125,8 +125,11 @@ impl Shared {
         let now = clock::now();
         let mut table = self.table();
         let Some(asking) = table.asking(count) else {
+            let gone = table.get(count).is_none();
             drop(table);
-            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer {
+            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer
+                && gone
+            {
                 // It left while this was under way. Its pass came behind, but once more is cheap.
                 self.pass_later(Job::of_owner(keys, call.owner, true, call.spec.lease));
             }
