@@ -81,6 +81,60 @@ async fn case_p11_the_message_never_comes() {
     relay.let_go();
 }
 
+/// While the answer to the waiter's first command is on its way, its push connection breaks, the
+/// holder releases, and the push connection is back. The answer is older than all that, and says
+/// that there is nothing to do for 30 s.
+#[tokio::test]
+async fn must_3_5_a_push_that_is_missed_behind_an_older_answer_is_repaired() {
+    let server = Server::own().await;
+    let mut eye = Eye::on(&server).await;
+    let relay = Relay::to(&server);
+    let one = client(&server).await;
+    let two = Client::builder(&relay.url()).prefix(server.prefix());
+    let two = two.command_timeout(Duration::from_secs(10)).connect().await.unwrap();
+    let guard = take(&one.lock("a").unwrap()).await;
+    let warm = line_up(&mut eye, "a", &two.lock("a").unwrap(), 1).await;
+    assert_eq!(guard.release().await.unwrap(), Outcome::Released);
+    drop(within("warm", LONG, warm).await.unwrap());
+    eye.nothing_left(LONG).await;
+
+    let guard = take(&one.lock("a").unwrap()).await;
+    let (commands, push) = (relay.conn(0), relay.conn(1));
+    commands.hold(Direction::ToClient);
+    let waiter = line_up(&mut eye, "a", &two.lock("a").unwrap(), 1).await;
+    push.cut();
+    eventually("nobody listens", LONG, async || eye.channels().await.is_empty()).await;
+    assert_eq!(guard.release().await.unwrap(), Outcome::Released);
+    eventually("it listens again", LONG, async || eye.channels().await.len() == 1).await;
+    // And has told the client so: nothing outside shows when.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    commands.let_go();
+    let guard = within("the waiter goes on", Duration::from_secs(15), waiter).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Outcome::Released);
+    eye.nothing_left(LONG).await;
+}
+
+/// The server takes no more connections, so that no push channel can be opened: the waiter tries the
+/// lock itself, now and then.
+#[tokio::test]
+async fn must_3_a_waiter_without_a_push_connection_gets_a_lock_that_is_free() {
+    let server = Server::own().await;
+    let mut eye = Eye::on(&server).await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let guard = take(&one.lock("a").unwrap()).await;
+    let connections = eye.admin.call(&["CLIENT", "LIST"]).await.text().lines().count().to_string();
+    let set = eye.admin.call(&["CONFIG", "SET", "maxclients", &connections]).await;
+    assert_eq!(set.error(), None);
+    let lock = two.lock("a").unwrap();
+    let waiter = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(!waiter.is_finished());
+    assert_eq!(eye.queued("a").await, 0);
+    let _ = guard.release().await.unwrap();
+    let guard = within("the waiter gets it", LONG, waiter).await.unwrap();
+    assert_eq!(guard.release().await.unwrap(), Outcome::Released);
+}
+
 /// Ten thousand different locks, all held, all waited for by one client.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn case_p4_ten_thousand_contended_locks_in_one_process() {

@@ -125,8 +125,11 @@ impl Shared {
         let now = clock::now();
         let mut table = self.table();
         let Some(asking) = table.asking(count) else {
+            let gone = table.get(count).is_none();
             drop(table);
-            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer {
+            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer
+                && gone
+            {
                 // It left while this was under way. Its pass came behind, but once more is cheap.
                 self.pass_later(Job::of_owner(keys, call.owner, true, call.spec.lease));
             }
@@ -192,6 +195,9 @@ impl Shared {
                 (waker, None)
             }
         };
+        // The check that a missed push asks for could not be sent beside this one.
+        let stale = table.missed_since(keys, call.sent);
+        let due = due.map(|due| if stale { due.min(now + CHECK_MIN) } else { due });
         if let Some(due) = due
             && table.arm(keys, due)
         {
