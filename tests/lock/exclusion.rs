@@ -177,7 +177,7 @@ async fn a_try_costs_one_command_whether_it_wins_or_not() {
     let mut admin = server.admin().await;
     let (one, two) = (client(&server).await, client(&server).await);
     // The server learns each script once, which costs a call.
-    take(&one.lock("a").unwrap()).await.release().await.unwrap();
+    assert_eq!(take(&one.lock("a").unwrap()).await.release().await.unwrap(), Outcome::Released);
     let guard = take(&one.lock("a").unwrap()).await;
     let before = stats(&mut admin).await;
     for _ in 0..50 {

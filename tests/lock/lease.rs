@@ -133,7 +133,7 @@ async fn an_extended_fixed_hold_ends_at_its_new_end_and_not_at_the_old() {
     let error = guard.extend_to(ms(2_500)).await.unwrap_err();
     assert_eq!((error.kind(), error.lost_reason()), (ErrorKind::Lost, Some(LostReason::Expired)));
     drop(guard);
-    lock.acquire().await.unwrap();
+    drop(lock.acquire().await.unwrap());
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, ClientBuilder, Error, ErrorKind};
+use leasehold::{Client, ClientBuilder, Error, ErrorKind, Outcome};
 use leasehold_testkit::{Admin, Relay, Server, Stats, stats};
 use leasehold_tests::{client, options, take};
 
@@ -52,7 +52,7 @@ async fn must_9_names_that_would_break_are_refused_before_any_command() {
     let longest = "x".repeat(512 - server.prefix().len());
     for name in [longest.as_str(), "a{b}c", "ключ", "nul\0and\nnew line", "jobs:queue", " "] {
         let guard = take(&client.lock(name).unwrap()).await;
-        guard.release().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Outcome::Released);
     }
 }
 
@@ -113,9 +113,9 @@ async fn must_9_the_bounds_themselves_work() {
         lock.clone().label("").unwrap(),
     ] {
         drop(take(&lock).await);
-        lock.acquire().await.unwrap().release().await.unwrap();
+        assert_eq!(lock.acquire().await.unwrap().release().await.unwrap(), Outcome::Released);
         let guard = lock.acquire_within(Duration::MAX).await.unwrap().acquired().unwrap();
-        guard.release().await.unwrap();
+        assert_eq!(guard.release().await.unwrap(), Outcome::Released);
     }
 }
 

@@ -1,5 +1,5 @@
 //! Promises, proved on real servers: what the suites share.
-#![allow(clippy::expect_used, reason = "a test that cannot set itself up says so by a panic")]
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up says so by panicking")]
 
 pub mod child;
 pub mod eye;

@@ -65,3 +65,13 @@ pub use leasehold_fencing::Token;
 pub use lock::Lock;
 pub use outcome::{HoldState, LostReason, Outcome};
 pub use run::Done;
+
+/// The README's and the guide's code, compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+
+    #[doc = include_str!("../../../docs/guide.md")]
+    mod guide {}
+}
