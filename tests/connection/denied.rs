@@ -168,7 +168,8 @@ async fn a_permission_that_is_taken_away_during_a_hold_ends_a_release_with_an_er
 
 #[tokio::test]
 async fn must_10_all_keys_and_channels_begin_with_the_prefix_and_prefixes_do_not_meet() {
-    let server = Server::own().await;
+    let rule = RULE.replace("&<prefix>push:*", "&<prefix>*"); // push channels of both prefixes
+    let server = Server::builder().acl(&rule).own().start().await;
     let mut admin = server.admin().await;
     let (one, two) = (client(&server).await, options(&server).prefix("t:b:").connect().await.unwrap());
     let guard = take(&one.lock("a").unwrap()).await;
