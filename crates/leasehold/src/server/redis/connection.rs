@@ -121,8 +121,9 @@ fn inline_word(word: String) -> String {
     if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'".contains(&byte)) {
         return word;
     }
-    let escaped: String = word.bytes().map(|byte| format!("\\x{byte:02x}")).collect();
-    format!("\"{escaped}\"")
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    let escaped = word.bytes().flat_map(|byte| ['\\', 'x', digit(byte >> 4), digit(byte & 15)]);
+    ['"'].into_iter().chain(escaped).chain(['"']).collect()
 }
 
 /// One command, sent once, through `custom`: fred drops the options of its own script calls.
