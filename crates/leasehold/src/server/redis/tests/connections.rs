@@ -205,7 +205,7 @@ async fn fault_f1_a_restarted_server_is_found_again() {
 #[tokio::test]
 async fn a_command_connection_that_falls_silent_is_replaced() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let keys = keys(&server, "silent");
     let mut client = Client::connect(relay.url(), server.prefix(), quick()).await.unwrap();
     let (owner, _) = client.hold(&keys).await;
@@ -222,7 +222,7 @@ async fn a_command_connection_that_falls_silent_is_replaced() {
 #[tokio::test]
 async fn a_push_connection_that_falls_silent_is_replaced() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let keys = keys(&server, "deaf");
     let mut a = Client::of(&server).await;
     let mut b = Client::connect(relay.url(), server.prefix(), quick()).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_push_connection_that_falls_silent_is_replaced() {
 #[tokio::test]
 async fn many_calls_make_one_repair() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let keys = keys(&server, "repair");
     let mut a = Client::of(&server).await;
     let mut b = Client::connect(relay.url(), server.prefix(), Tuning::default()).await.unwrap();
@@ -259,7 +259,7 @@ async fn many_calls_make_one_repair() {
 #[tokio::test]
 async fn callers_share_one_attempt_to_listen() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let client = Client::connect(relay.url(), server.prefix(), Tuning::default()).await.unwrap();
     assert_eq!(relay.accepted(), 1, "no push connection before somebody waits");
     let mut calls: Vec<_> = (0..50).map(|_| client.server.listen(WITHIN)).collect();
@@ -274,7 +274,7 @@ async fn callers_share_one_attempt_to_listen() {
 #[tokio::test]
 async fn listening_fails_while_the_server_is_away_and_works_later() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let client = Client::connect(relay.url(), server.prefix(), quick()).await.unwrap();
     relay.refuse();
     assert!(client.server.listen(WITHIN).await.is_err());
@@ -334,41 +334,4 @@ async fn a_unix_socket_carries_it_all() {
     let (owner, _) = client.hold(&keys).await;
     client.release(&keys, owner).await;
     assert!(client.server.address().starts_with('/'), "{}", client.server.address());
-}
-
-#[cfg(feature = "tls")]
-#[tokio::test]
-#[ignore = "needs openssl, and a server that was built with TLS"]
-async fn tls_by_ones_own_authority() {
-    let folder = std::env::temp_dir().join(format!("leasehold-tls-{}", Uuid::new_v4()));
-    std::fs::create_dir(&folder).unwrap();
-    let path = |name: &str| folder.join(name).display().to_string();
-    let made = std::process::Command::new("openssl")
-        .args(["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", "-subj", "/CN=localhost"])
-        .args(["-addext", "subjectAltName=DNS:localhost", "-addext", "basicConstraints=critical,CA:FALSE"])
-        .args(["-keyout", &path("key"), "-out", &path("cert")])
-        .output();
-    assert!(made.unwrap().status.success());
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let server = TestServer::builder()
-        .arg("tls-port", &port.to_string())
-        .arg("tls-cert-file", &path("cert"))
-        .arg("tls-key-file", &path("key"))
-        .arg("tls-ca-cert-file", &path("cert"))
-        .arg("tls-auth-clients", "no")
-        .start()
-        .await;
-    let url = server.url_through(&format!("localhost:{port}")).replacen("redis", "rediss", 1);
-    let id = Uuid::new_v4();
-    let channel = format!("{}push:{id}", server.prefix());
-    let pem = std::fs::read(path("cert")).unwrap();
-    let endpoint = Endpoint::from_url(&url).unwrap();
-    let trusted = endpoint.clone().with_ca(&pem).unwrap();
-    let (live, pushes) = super::super::connect(trusted, quick(), id, channel.clone()).await.unwrap();
-    let mut client = Client { server: live, pushes, id, next: 0 };
-    client.listen().await;
-    client.hold(&keys(&server, "tls")).await;
-    let fault = super::super::connect(endpoint, quick(), id, channel).await.err().unwrap();
-    assert_eq!((fault.why, fault.may_have_run), (Why::Unavailable, false), "{fault}");
-    std::fs::remove_dir_all(folder).unwrap();
 }

@@ -244,8 +244,7 @@ async fn no_fingerprint_makes_a_hold_of_ours_foreign() {
     client.hold(&keys).await;
     let mut fields = ask(&mut admin, &["HGETALL", keys.name()]).await.pairs();
     fields.sort();
-    let text: String = fields.iter().map(|(f, v)| format!("{} {} {f}{v}", f.len(), v.len())).collect();
-    let print = sha1_smol::Sha1::from(text).digest().to_string();
+    let print = print_of(&fields);
     let target = Target::Foreign { kind: "hash", print: &print };
     assert!(matches!(
         client.pass(&keys, target, None).await.unwrap().body,
@@ -255,8 +254,16 @@ async fn no_fingerprint_makes_a_hold_of_ours_foreign() {
     ask(&mut admin, &["HSET", keys.name(), "owner", "onobody"]).await;
     fields = ask(&mut admin, &["HGETALL", keys.name()]).await.pairs();
     fields.sort();
-    let text: String = fields.iter().map(|(f, v)| format!("{} {} {f}{v}", f.len(), v.len())).collect();
-    let print = sha1_smol::Sha1::from(text).digest().to_string();
+    let print = print_of(&fields);
     let target = Target::Foreign { kind: "hash", print: &print };
     assert!(matches!(client.pass(&keys, target, None).await.unwrap().body, Passed::Released { .. }));
+}
+
+/// The script's formula, once more: lengths, name and value of each field, sorted by name.
+fn print_of(fields: &[(String, String)]) -> String {
+    let mut digest = sha1_smol::Sha1::new();
+    for (name, value) in fields {
+        digest.update(format!("{} {} {name}{value}", name.len(), value.len()).as_bytes());
+    }
+    digest.digest().to_string()
 }
