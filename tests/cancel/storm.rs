@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use leasehold::{Client, Error, ErrorKind, Outcome};
 use leasehold_testkit::Server;
-use leasehold_tests::client;
 use leasehold_tests::eye::Eye;
+use leasehold_tests::{client, take};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
@@ -116,4 +116,38 @@ async fn must_3_3_a_storm_of_cancelled_waits_leaves_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn must_3_3_a_storm_of_broken_connections_leaves_nothing() {
     storm(Killed::Everything).await;
+}
+
+/// A thousand waiters leave at once, from the middle of the queue: those in front and behind are
+/// served in their order, and the queue is empty.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn must_3_3_a_thousand_waiters_leave_at_once() {
+    let server = Server::own().await;
+    let mut eye = Eye::on(&server).await;
+    let (one, two) = (client(&server).await, client(&server).await);
+    let lock = one.lock("a").unwrap();
+    let guard = take(&lock).await;
+    let mut first = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    eye.queue_is("a", 1).await;
+    let mut leaving = JoinSet::new();
+    for _ in 0..1_000 {
+        let lock = two.lock("a").unwrap();
+        leaving.spawn(async move { lock.acquire().await.map(drop) });
+    }
+    eye.queue_is("a", 1_001).await;
+    let lock = one.lock("a").unwrap();
+    let mut last = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    eye.queue_is("a", 1_002).await;
+    leaving.abort_all();
+    // In the middle of their leaving.
+    let _ = guard.release().await.unwrap();
+    let guard = tokio::time::timeout(SOON, &mut first).await.expect("the first is served").unwrap();
+    assert!(!last.is_finished());
+    let _ = guard.release().await.unwrap();
+    let guard = tokio::time::timeout(SOON, &mut last).await.expect("the last is served").unwrap();
+    let _ = guard.release().await.unwrap();
+    eye.nothing_left(SOON).await;
+    while let Some(left) = leaving.join_next().await {
+        assert!(left.is_err_and(|error| error.is_cancelled()), "aborted");
+    }
 }

@@ -89,7 +89,7 @@ async fn must_3_5_ten_thousand_releases_race_with_renewals() {
                 let guard = lock.acquire().await.unwrap();
                 let lost = guard.held();
                 let offset = Duration::from_micros(((n * 7 + round * 131) % 1_000) as u64 * 16);
-                let due = asked + lease / 3 + offset - Duration::from_millis(8);
+                let due = asked + (lease / 3).saturating_sub(Duration::from_millis(8)) + offset;
                 tokio::time::sleep_until(due.into()).await;
                 match guard.release().await.unwrap() {
                     Outcome::Released => {}
