@@ -11,7 +11,8 @@ local fault
 local token = redis.pcall('INCR', fence)
 if type(token) == 'table' then
   token, fault = nil, token
-  if string.find(fault.err, '^%-?ERR ') or string.find(fault.err, '^%-?WRONGTYPE ') then
+  if string.find(fault.err, '^%-?WRONGTYPE ') or string.find(fault.err, '^%-?ERR value ')
+    or string.find(fault.err, '^%-?ERR increment ') then
     fault = {err = 'COUNTER ' .. fence .. ' cannot be counted up: ' .. fault.err}
   end
 elseif token > 9007199254740990 or token < 1 then

@@ -37,12 +37,14 @@ mod reply;
 mod server;
 pub mod source;
 mod tls;
+mod watchdog;
 
 pub use admin::Admin;
-pub use builder::Builder;
+pub use builder::{Builder, RULE};
 pub use error::Error;
 pub use look::{Stats, keys, stats};
 pub use patience::{eventually, patience};
 pub use relay::{Conn, Direction, Relay};
 pub use reply::Reply;
 pub use server::Server;
+pub use source::say;

@@ -8,16 +8,12 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::error::Error;
+use crate::watchdog::Watchdog;
 
-/// A server process and its watchdog.
-///
-/// Dropping it kills the server. A test process that is itself killed drops nothing: then the watchdog, a
-/// shell that waits for the end of a pipe which only this process holds open, kills the server and removes
-/// its folder. Both run in process groups of their own, so that a signal to the test's group spares the
-/// watchdog. (`PR_SET_PDEATHSIG` would be tied to the thread that started the server, not to the process.)
+/// A server process, killed on drop or by its watchdog.
 pub(crate) struct Process {
+    watchdog: Option<Watchdog>,
     server: Child,
-    watchdog: Child,
 }
 
 impl Process {
@@ -27,7 +23,7 @@ impl Process {
         let log = File::options().create(true).append(true).open(folder.join("log"));
         let log = log.map_err(|error| failed(folder, error))?;
         let copy = log.try_clone().map_err(|error| failed(folder, error))?;
-        let mut server = Command::new(binary)
+        let server = Command::new(binary)
             .arg(folder.join("server.conf"))
             .current_dir(folder)
             .stdin(Stdio::null())
@@ -36,22 +32,11 @@ impl Process {
             .process_group(0)
             .spawn()
             .map_err(|error| failed(binary, error))?;
-        let watchdog = Command::new("sh")
-            .args(["-c", r#"read -r _; kill -9 "$1"; rm -rf "$2""#, "leasehold-test-watchdog"])
-            .arg(server.id().to_string())
-            .arg(folder)
-            .stdin(Stdio::piped())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn();
-        match watchdog {
-            Ok(watchdog) => Ok(Self { server, watchdog }),
-            Err(error) => {
-                end(&mut server);
-                Err(failed(Path::new("sh"), error))
-            }
-        }
+        let mut process = Self { watchdog: None, server };
+        let id = process.server.id().to_string();
+        let args = [id.as_ref(), folder.as_os_str()];
+        process.watchdog = Some(Watchdog::set(r#"kill -9 "$1"; rm -rf "$2""#, &args)?);
+        Ok(process)
     }
 
     /// Whether the process has ended by itself.
@@ -77,13 +62,9 @@ impl Process {
 impl Drop for Process {
     fn drop(&mut self) {
         // The watchdog first: once the server is waited for, its number may be anybody's.
-        end(&mut self.watchdog);
-        end(&mut self.server);
+        self.watchdog = None;
+        // Both fail only when it is gone already, which is what is wanted.
+        let _gone = self.server.kill();
+        let _gone = self.server.wait();
     }
-}
-
-fn end(child: &mut Child) {
-    // Both fail only when the child is gone already, which is what is wanted.
-    let _gone = child.kill();
-    let _gone = child.wait();
 }

@@ -12,6 +12,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 
 pub use self::conn::{Conn, Direction};
 use self::conn::{Gate, carry};
+use crate::admin::Admin;
 use crate::port::free;
 use crate::server::Server;
 
@@ -22,6 +23,7 @@ use crate::server::Server;
 pub struct Relay {
     address: SocketAddr,
     url: String,
+    user: String,
     shared: Arc<Shared>,
     orders: UnboundedSender<Order>,
     thread: Option<JoinHandle<()>>,
@@ -53,6 +55,7 @@ impl Relay {
     #[must_use]
     pub fn to(server: &Server) -> Self {
         let mut relay = Self::to_address(server.address());
+        server.user().clone_into(&mut relay.user);
         relay.url = server.url_through(&relay.address());
         relay
     }
@@ -74,7 +77,14 @@ impl Relay {
         let (runs, thread) = (Arc::clone(&shared), std::thread::Builder::new().name("relay".into()));
         let thread = thread.spawn(move || run(&runs, listener, address, received));
         let thread = thread.unwrap_or_else(|error| panic!("no thread for a relay: {error}"));
-        Self { address, url: format!("redis://{address}"), shared, orders, thread: Some(thread) }
+        Self {
+            address,
+            url: format!("redis://{address}"),
+            user: "default".to_owned(),
+            shared,
+            orders,
+            thread: Some(thread),
+        }
     }
 
     /// As [`Server::url`], through this relay.
@@ -142,6 +152,30 @@ impl Relay {
     #[must_use]
     pub fn conns(&self) -> Vec<Conn> {
         self.shared.book().conns.iter().filter(|conn| conn.is_open()).cloned().collect()
+    }
+
+    /// The open connection whose line in `CLIENT LIST` has the field `mark`: `sub=1` finds a subscriber,
+    /// `name=x` a named one. The first of several.
+    ///
+    /// Where an engine's own proxy stands between (a container), the server sees other addresses than the
+    /// relay. Then the n-th connection of this relay is the n-th of the library's user, provided that both
+    /// count the same: the user connects through this relay alone.
+    pub async fn conn_of(&self, admin: &mut Admin, mark: &str) -> Option<Conn> {
+        let list = admin.call(&["CLIENT", "LIST"]).await.text();
+        let field = |line: &'_ str, name: &str| -> String {
+            line.split(' ').find_map(|field| field.strip_prefix(name)).unwrap_or_default().to_owned()
+        };
+        let conns = self.conns();
+        let at = |line: &str| {
+            let address = field(line, "addr=").parse().ok();
+            address.and_then(|end| conns.iter().find(|conn| conn.server_side() == Some(end)))
+        };
+        // The server lists its clients in the order in which they came.
+        let ours = list.lines().filter(|line| at(line).is_some() || field(line, "user=") == self.user);
+        let ours = ours.collect::<Vec<_>>();
+        let (nth, line) =
+            ours.iter().enumerate().find(|(_, line)| line.split(' ').any(|have| have == mark))?;
+        at(line).or_else(|| conns.get(nth).filter(|_| conns.len() == ours.len())).cloned()
     }
 
     /// The `nth` connection that was accepted, from 0; open or not.

@@ -25,6 +25,7 @@ pub struct Server {
     socket: Option<String>,
     prefix: String,
     version: String,
+    source: &'static str,
     lease: User,
     admin: User,
     seat: Mutex<Seat>,
@@ -74,8 +75,7 @@ impl Server {
         let admin = User::fresh("testkit");
         let lease = builder.lease_user();
         let mut begun = match source.begin(builder, admin.clone(), lease.clone()).await {
-            // Some servers are built without TLS.
-            Err(error) if builder.tls.is_some() && error.to_string().contains("tls-port") => {
+            Err(error) if builder.tls.is_some() && built_without_tls(&error) => {
                 let plain = Builder { tls: None, ..builder.clone() };
                 source.begin(&plain, admin, lease).await?
             }
@@ -95,6 +95,7 @@ impl Server {
             socket: begun.socket,
             prefix: begun.prefix.unwrap_or_else(|| builder.prefix.clone().unwrap_or_else(|| PREFIX.into())),
             version: String::new(),
+            source: source.name(),
             lease: begun.lease,
             admin: begun.admin,
             seat: Mutex::new(begun.seat),
@@ -106,7 +107,7 @@ impl Server {
             (Some(valkey), _) => format!("valkey {valkey}"),
             (None, redis) => format!("redis {}", redis.unwrap_or("unknown")),
         };
-        source::announce(builder.own, source, &server.version);
+        source::announce(source, &server.version);
         Ok(server)
     }
 
@@ -131,6 +132,12 @@ impl Server {
     #[must_use]
     pub fn open_url(&self) -> String {
         format!("redis://{}{}", credentials(&self.admin), self.plain)
+    }
+
+    /// The name that the library logs in by.
+    #[must_use]
+    pub fn user(&self) -> &str {
+        if self.lease.name.is_empty() { "default" } else { &self.lease.name }
     }
 
     /// What every key of the library's user starts with.
@@ -161,6 +168,12 @@ impl Server {
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
+    }
+
+    /// Where it comes from: `address`, `binary`, `container` or `package`.
+    #[must_use]
+    pub const fn source(&self) -> &'static str {
+        self.source
     }
 
     /// A new connection that may do everything.
@@ -220,6 +233,12 @@ fn must<T>(what: &str, done: Result<T, Error>) -> T {
         Ok(value) => value,
         Err(error) => panic!("cannot {what} the server: {error}"),
     }
+}
+
+fn built_without_tls(error: &Error) -> bool {
+    let text = error.to_string();
+    // Redis does not know the directive; Valkey does, and misses what it stands for.
+    text.contains("tls-port") || text.contains("Failed finding TLS support")
 }
 
 /// `user:password@`, with what has a meaning in a URL escaped.

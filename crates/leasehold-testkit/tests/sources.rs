@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{Server, keys};
+use leasehold_testkit::{Server, keys, say};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
@@ -54,7 +54,7 @@ async fn speaks_tls(server: &Server) -> std::io::Result<()> {
 #[tokio::test]
 async fn a_binary() -> std::io::Result<()> {
     let Ok(server) = Server::builder().source("binary").tls().try_start().await else {
-        eprintln!("SKIPPED: no server binary on the PATH");
+        say("SKIPPED: no server binary on the PATH");
         return Ok(());
     };
     speaks_tls(&server).await?;
@@ -67,13 +67,13 @@ async fn a_container() -> std::io::Result<()> {
     let begun = Instant::now();
     match Server::builder().source("container").tls().try_start().await {
         Ok(server) => {
-            eprintln!("{} in a container after {:?}", server.version(), begun.elapsed());
+            say(&format!("a container answered after {:?}", begun.elapsed()));
             speaks_tls(&server).await?;
             obeys(&server).await;
         }
         // CI starts an engine and sets this; elsewhere a machine without one is no failure.
         Err(error) if std::env::var_os("LEASEHOLD_TEST_IMAGE").is_none() => {
-            eprintln!("SKIPPED, no container was tested: {error}");
+            say(&format!("SKIPPED, no container was tested: {error}"));
         }
         Err(error) => panic!("{error}"),
     }
@@ -89,7 +89,7 @@ async fn a_package() -> std::io::Result<()> {
             obeys(&server).await;
         }
         Err(error) if std::env::var_os("CI").is_none() => {
-            eprintln!("SKIPPED, no package was tested: {error}");
+            say(&format!("SKIPPED, no package was tested: {error}"));
         }
         Err(error) => panic!("{error}"),
     }

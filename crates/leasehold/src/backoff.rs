@@ -34,7 +34,7 @@ impl Chance {
         Duration::from_micros(self.next().checked_rem(span).unwrap_or(0))
     }
 
-    /// SplitMix64 (Steele, Lea, Flood 2014): one addition of state, so that callers may race.
+    /// `SplitMix64` (Steele, Lea, Flood 2014): one addition of state, so that callers may race.
     fn next(&self) -> u64 {
         const STEP: u64 = 0x9e37_79b9_7f4a_7c15;
         let mut x = self.0.fetch_add(STEP, Ordering::Relaxed).wrapping_add(STEP);

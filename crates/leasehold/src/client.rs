@@ -48,7 +48,6 @@ impl Client {
     }
 
     /// Options for a client of the server at `url`.
-    #[must_use]
     pub fn builder(url: &str) -> ClientBuilder {
         ClientBuilder::from_url(url)
     }
@@ -58,7 +57,6 @@ impl Client {
     /// library's own, so that neither delays the other; the given client need not be connected.
     ///
     /// The one place of this API that names a type of fred's.
-    #[must_use]
     pub fn builder_from_fred(client: &fred::clients::Client) -> ClientBuilder {
         ClientBuilder::from_fred(client)
     }

@@ -158,7 +158,7 @@ pub(crate) async fn evict(shared: &Arc<Shared>, keys: &Keys, seen: &Seen) -> Res
     let pass = Pass { keys, target, tombstone: None };
     let reply = again(shared, keys, || shared.server.pass(pass, timeout)).await?;
     if let Some(grant) = reply.grant {
-        shared.granted(grant, Some(sent));
+        shared.granted(&grant, Some(sent));
     }
     match reply.body {
         Passed::Released { .. } => {

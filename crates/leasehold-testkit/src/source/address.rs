@@ -5,7 +5,7 @@ use crate::builder::{Builder, User};
 use crate::error::Error;
 use crate::port::fresh_word;
 use crate::server::answers;
-use crate::source::{Begun, Seat};
+use crate::source::{Begun, Seat, say};
 
 /// Host and port, and a user who may do everything there.
 #[derive(Clone, Debug)]
@@ -103,7 +103,7 @@ impl Drop for Guest {
                 if let Ok(runtime) = runtime
                     && let Err(error) = runtime.block_on(self.leave())
                 {
-                    eprintln!("leasehold-testkit: user {} stays: {error}", self.user);
+                    say(&format!("user {} stays: {error}", self.user));
                 }
             });
         });

@@ -13,14 +13,15 @@ use crate::keeper::{at_last, there};
 use crate::patience;
 use crate::port::free;
 use crate::source::{Begun, Seat, ready, tail};
+use crate::watchdog::Watchdog;
 
 /// The ports inside: plain and TLS.
 const PORTS: (u16, u16) = (6379, 6380);
 /// Where a server finds its files inside; not `/data`, which is a volume in some images.
 const HOME: &str = "/tmp/leasehold";
 
-/// What runs in the container: whichever server the image has, for an hour at most, so that one whose test
-/// was killed does not stay for ever. (A test that is stopped by a signal removes its containers itself.)
+/// What runs in the container: whichever server the image has. A test that is stopped by a signal removes
+/// its containers; for one that is killed a watchdog does, where there is a `docker` command; else the hour.
 const COMMAND: &str = "exec timeout 3600 \
     \"$(command -v valkey-server || command -v redis-server)\" /tmp/leasehold/server.conf";
 
@@ -32,7 +33,11 @@ pub(crate) struct Image {
 }
 
 /// A container, removed on drop.
-pub(crate) struct Held(Option<Arc<ContainerAsync<GenericImage>>>);
+pub(crate) struct Held {
+    container: Option<Arc<ContainerAsync<GenericImage>>>,
+    /// Kept for its drop, after the container's.
+    _watchdog: Watchdog,
+}
 
 /// The image that the environment names, or `redis:8`, if a server starts from it.
 pub(crate) async fn find() -> Result<Image, Error> {
@@ -111,13 +116,15 @@ impl Image {
             }
         }
         let container = there(async move { request.start().await }).await?;
-        Ok(Held(Some(Arc::new(container))))
+        let watchdog = Watchdog::set(r#"docker rm --force --volumes "$1""#, &[container.id().as_ref()])
+            .map_err(TestcontainersError::other)?;
+        Ok(Held { container: Some(Arc::new(container)), _watchdog: watchdog })
     }
 }
 
 impl Held {
     fn container(&self) -> Result<Arc<ContainerAsync<GenericImage>>, Error> {
-        self.0.clone().ok_or_else(|| Error::new("the container is gone"))
+        self.container.clone().ok_or_else(|| Error::new("the container is gone"))
     }
 
     pub(crate) async fn start(&self) -> Result<(), Error> {
@@ -157,7 +164,7 @@ impl Held {
 impl Drop for Held {
     fn drop(&mut self) {
         // Its own drop wants a runtime around it.
-        if let Some(container) = self.0.take() {
+        if let Some(container) = self.container.take() {
             at_last(async move { drop(container) });
         }
     }

@@ -19,9 +19,10 @@ mod binary;
 mod container;
 mod package;
 
+use std::collections::BTreeSet;
 use std::io::Write as _;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 
@@ -68,6 +69,15 @@ pub(crate) enum Seat {
 }
 
 impl Source {
+    pub(crate) const fn name(&self) -> &'static str {
+        match self {
+            Self::Address(_) => "address",
+            Self::Binary(_) => "binary",
+            Self::Container(_) => "container",
+            Self::Package(_) => "package",
+        }
+    }
+
     pub(crate) async fn begin(&self, builder: &Builder, admin: User, lease: User) -> Result<Begun, Error> {
         match self {
             Self::Address(address) => address.begin(builder, lease).await,
@@ -192,20 +202,25 @@ pub(crate) async fn find(forced: Option<&str>, own: bool) -> Result<Source, Erro
     }
 }
 
-/// Says once where servers come from.
-pub(crate) fn announce(own: bool, source: &Source, version: &str) {
-    static SAID: [AtomicBool; 2] = [AtomicBool::new(false), AtomicBool::new(false)];
-    if SAID[usize::from(own)].swap(true, Ordering::Relaxed) {
-        return;
-    }
+/// Says where servers come from, each kind once.
+pub(crate) fn announce(source: &Source, version: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     let what = match source {
-        Source::Address(address) => format!("address {}", address.shown()),
-        Source::Binary(path) => format!("binary {}", path.display()),
-        Source::Container(image) => format!("container {}", image.shown()),
-        Source::Package(path) => format!("package {}", path.display()),
+        Source::Address(address) => address.shown().to_owned(),
+        Source::Binary(path) | Source::Package(path) => path.display().to_string(),
+        Source::Container(image) => image.shown(),
     };
-    // Straight to the stream: the test harness swallows what a passing test prints.
-    let _quiet = writeln!(std::io::stderr(), "leasehold-testkit: {version} from {what}");
+    let line = format!("{version} from {} {what}", source.name());
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    if said.insert(line.clone()) {
+        say(&line);
+    }
+}
+
+/// A line on the screen even from a test that passes, whose own output the harness swallows.
+pub fn say(line: &str) {
+    // Nobody reads it: not a reason to fail.
+    let _quiet = writeln!(std::io::stderr(), "leasehold-testkit: {line}");
 }
 
 /// The last words of a server's log.

@@ -1,22 +1,24 @@
-//! One try: a seat is taken, the undo armed, one `take` sent, and its answer taken in.
+//! One try; and how a `take` is sent and its answer taken in, whoever sends it.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::task::Waker;
 use std::time::Duration;
 
 use tracing::{debug, trace, warn};
 
 use super::record::Record;
 use super::release::Job;
+use super::seat::{Seat, Won};
 use super::shared::Shared;
-use super::table::{Phase, State};
+use super::table::{Phase, Table, Trace};
 use crate::busy::Busy;
 use crate::clock::{self, Moment};
-use crate::error::{Error, Phase as At};
+use crate::error::Error;
 use crate::key::Keys;
-use crate::lease::{self, Kind, Schedule};
+use crate::lease::{self, Kind};
 use crate::owner::OwnerId;
-use crate::server::{Contention, Fault, Holder, Mode, Remaining, Reply, Subscribers, Take, Taken, Ticket};
+use crate::server::{Contention, Fault, Holder, Mode, Remaining, Reply, Subscribers, Take, Taken};
 
 /// The longest time between two checks of a waited lock.
 const CHECK_MAX: Duration = Duration::from_secs(30);
@@ -79,182 +81,6 @@ pub(crate) async fn attempt(shared: &Arc<Shared>, spec: &Arc<Spec>) -> Result<Tr
     }
 }
 
-/// What came of a hold that was won.
-pub(crate) enum Won {
-    Held(Arc<Record>),
-    /// So much of the lease was over when the answer came that it is given back.
-    TooLate,
-    /// The server says that it is not ours.
-    NotOurs,
-}
-
-/// An owner's place in the table, and the undo of its acquisition: when it is dropped before it
-/// holds, the owner is out of the table and its pass with the janitor.
-pub(crate) struct Seat {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) spec: Arc<Spec>,
-    pub(crate) owner: OwnerId,
-    pub(crate) waits: bool,
-    pub(crate) at: At,
-    entered: Moment,
-    seated: bool,
-}
-
-impl Seat {
-    pub(crate) fn enter(shared: &Arc<Shared>, spec: &Arc<Spec>, waits: bool) -> Result<Self, Error> {
-        let mut seat = Self {
-            shared: shared.clone(),
-            spec: spec.clone(),
-            owner: shared.fresh_owner(),
-            waits,
-            at: At::Acquire,
-            entered: clock::now(),
-            seated: false,
-        };
-        seat.sit(None)?;
-        Ok(seat)
-    }
-
-    fn sit(&mut self, ticket: Option<Ticket>) -> Result<(), Error> {
-        let mut table = self.shared.table();
-        if table.closing {
-            return Err(self.closed());
-        }
-        table.enter(self.owner.count, self.spec.clone(), self.waits, ticket);
-        self.seated = true;
-        Ok(())
-    }
-
-    /// Sends one `take` and takes its answer in.
-    pub(crate) async fn take(&mut self) {
-        if let Some(call) = self.shared.begin_take(self.owner, self.waits) {
-            let answer = self.shared.send_take(&call).await;
-            self.shared.took(&call, answer);
-        }
-    }
-
-    /// The same as a try, from a seat that will wait: no queue entry, no push channel needed.
-    pub(crate) async fn take_without_waiting(&mut self) {
-        if let Some(call) = self.shared.begin_take(self.owner, false) {
-            let answer = self.shared.send_take(&call).await;
-            self.shared.took(&call, answer);
-        }
-    }
-
-    pub(crate) fn phase(&self) -> Phase {
-        self.shared.table().asking(self.owner.count).map_or(Phase::Closed, |asking| asking.phase.clone())
-    }
-
-    /// Back to waiting for news, after news was dealt with.
-    pub(crate) fn settle(&mut self) {
-        let mut table = self.shared.table();
-        if table.asking(self.owner.count).is_some_and(|asking| !matches!(asking.phase, Phase::Closed)) {
-            table.turn(self.owner.count, Phase::Waiting);
-        }
-    }
-
-    pub(crate) fn seen(&self) -> Option<Busy> {
-        self.shared.table().asking(self.owner.count).and_then(|asking| asking.seen.clone())
-    }
-
-    pub(crate) fn fault(&self) -> Option<Fault> {
-        self.shared.table().asking(self.owner.count).and_then(|asking| asking.fault.clone())
-    }
-
-    /// A hold that a reply spoke of becomes ours, or is given back.
-    pub(crate) async fn won(
-        &mut self,
-        sent: Moment,
-        token: u64,
-        remaining: Duration,
-        unclaimed: bool,
-    ) -> Result<Won, Error> {
-        if unclaimed { self.claim(clock::now() + remaining).await } else { self.hold(sent, token, remaining) }
-    }
-
-    /// Enters the hold into the table, unless too little of it is left.
-    pub(crate) fn hold(&mut self, sent: Moment, token: u64, remaining: Duration) -> Result<Won, Error> {
-        let now = clock::now();
-        let deadline = lease::deadline(sent, remaining, self.shared.margin(now));
-        if deadline.since(now) < self.spec.lease / 2 {
-            debug!(lock = self.spec.keys.name(), owner = %self.owner, token, ?remaining, "won too late");
-            return Ok(Won::TooLate);
-        }
-        let limit = self.spec.max_hold.map_or(Moment::NEVER, |limit| now + limit);
-        let schedule = Schedule::new(self.spec.kind, self.spec.lease, sent, deadline, limit);
-        let mut record = Record::new(self.spec.keys.clone(), self.owner, token, now, deadline)
-            .map_err(|_| self.error(Fault::garbled("take")))?;
-        let mut table = self.shared.table();
-        if table.closing {
-            return Err(self.closed());
-        }
-        record.unsure =
-            table.asking(self.owner.count).is_some_and(|asking| asking.unsure || asking.in_flight > 0);
-        let record = Arc::new(record);
-        let first = table.hold(self.owner.count, record.clone(), schedule);
-        drop(table);
-        self.seated = false;
-        if first {
-            self.shared.renewals.notify_one();
-        }
-        let waited = now.since(self.entered);
-        debug!(lock = self.spec.keys.name(), owner = %self.owner, token, ?waited, lease = ?self.spec.lease, "acquired");
-        Ok(Won::Held(record))
-    }
-
-    /// Goes on as a fresh owner with the old ticket: an owner is dead after any pass.
-    pub(crate) fn start_over(&mut self) -> Result<(), Error> {
-        let ticket = self.shared.table().asking(self.owner.count).and_then(|asking| asking.ticket);
-        self.leave();
-        self.owner = self.shared.fresh_owner();
-        self.sit(ticket)
-    }
-
-    fn leave(&mut self) {
-        if std::mem::take(&mut self.seated) {
-            let state = self.shared.table().remove(self.owner.count);
-            if let Some(State::Asking(asking)) = state
-                && asking.sent
-            {
-                let tombstone = asking.unsure || asking.in_flight > 0;
-                let lease = self.spec.lease;
-                self.shared.pass_later(Job::of_owner(&self.spec.keys, self.owner, tombstone, lease));
-            }
-        }
-    }
-
-    // Errors, each with what a reader needs.
-
-    pub(crate) fn error(&self, fault: Fault) -> Error {
-        self.place(Error::from(fault))
-    }
-
-    pub(crate) fn closed(&self) -> Error {
-        Error::closed().with_lock(self.spec.keys.name())
-    }
-
-    pub(crate) fn hopeless(&self, why: &str) -> Error {
-        self.place(Error::foreign(why))
-    }
-
-    pub(crate) fn too_late(&self) -> Error {
-        self.place(Error::timed_out("the answer came when more than half of the lease was over"))
-    }
-
-    fn place(&self, error: Error) -> Error {
-        let elapsed = clock::now().since(self.entered);
-        let queued = self.shared.table().asking(self.owner.count).is_some_and(|asking| asking.queued);
-        let at = if queued && self.at == At::Acquire { At::Wait } else { self.at };
-        error.with_lock(self.spec.keys.name()).at(at, self.shared.server.address(), elapsed)
-    }
-}
-
-impl Drop for Seat {
-    fn drop(&mut self) {
-        self.leave();
-    }
-}
-
 /// One `take` on its way.
 pub(crate) struct TakeCall {
     owner: OwnerId,
@@ -270,9 +96,9 @@ impl Shared {
         let mut table = self.table();
         let asking = table.asking(owner.count)?;
         // Twice the same question without an answer in between: either may be the one that won.
-        asking.unsure |= asking.first_sent.is_some();
+        let asked = if asking.first_sent.is_some() { Trace::Unknown } else { Trace::Known };
+        asking.trace = asking.trace.max(asked);
         let sent = *asking.first_sent.get_or_insert_with(clock::now);
-        asking.sent = true;
         asking.in_flight += 1;
         let mode = if waits { Mode::Wait(asking.ticket) } else { Mode::Try };
         Some(TakeCall { owner, spec: asking.spec.clone(), mode, sent, was_queued: asking.queued })
@@ -299,8 +125,11 @@ impl Shared {
         let now = clock::now();
         let mut table = self.table();
         let Some(asking) = table.asking(count) else {
+            let gone = table.get(count).is_none();
             drop(table);
-            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer {
+            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer
+                && gone
+            {
                 // It left while this was under way. Its pass came behind, but once more is cheap.
                 self.pass_later(Job::of_owner(keys, call.owner, true, call.spec.lease));
             }
@@ -330,19 +159,26 @@ impl Shared {
                         if missing && call.was_queued && table.refill(keys, count) {
                             self.checks.notify_one();
                         }
-                        self.news(&mut table, count, hopeless)
+                        news(&mut table, count, hopeless)
                     }
                     Taken::Busy(seen) => {
+                        // A try that was answered left nothing: its end sends nothing.
+                        let alone = asking.in_flight == 0 && asking.ticket.is_none();
+                        if alone && asking.trace == Trace::Known {
+                            asking.trace = Trace::None;
+                        }
                         let hopeless = hopeless(&seen);
                         asking.seen = Some(Busy::new(seen, at, None));
-                        self.news(&mut table, count, hopeless)
+                        news(&mut table, count, hopeless)
                     }
                     Taken::Void => table.turn(count, Phase::Void),
                 };
                 (waker, grant)
             }
             Err(fault) => {
-                asking.unsure |= fault.may_have_run;
+                if fault.may_have_run {
+                    asking.trace = Trace::Unknown;
+                }
                 asking.fault = Some(fault.clone());
                 if !fault.may_have_run && asking.in_flight == 0 {
                     asking.first_sent = None;
@@ -359,6 +195,9 @@ impl Shared {
                 (waker, None)
             }
         };
+        // The check that a missed push asks for could not be sent beside this one.
+        let stale = table.missed_since(keys, call.sent);
+        let due = due.map(|due| if stale { due.min(now + CHECK_MIN) } else { due });
         if let Some(due) = due
             && table.arm(keys, due)
         {
@@ -373,20 +212,7 @@ impl Shared {
             self.server.repair();
         }
         if let Some(grant) = grant {
-            self.granted(grant, Some(call.sent));
-        }
-    }
-
-    /// Lets an asking owner's task look again: at a hopeless lock, or at what was just learnt.
-    fn news(
-        &self,
-        table: &mut super::table::Table,
-        owner: u64,
-        hopeless: Option<&'static str>,
-    ) -> Option<std::task::Waker> {
-        match hopeless {
-            Some(why) => table.turn(owner, Phase::Hopeless(why)),
-            None => table.asking(owner).and_then(|asking| asking.waker.take()),
+            self.granted(&grant, Some(call.sent));
         }
     }
 
@@ -409,6 +235,14 @@ impl Shared {
     }
 }
 
+/// Lets an asking owner's task look again: at a hopeless lock, or at what was just learnt.
+fn news(table: &mut Table, owner: u64, hopeless: Option<&'static str>) -> Option<Waker> {
+    match hopeless {
+        Some(why) => table.turn(owner, Phase::Hopeless(why)),
+        None => table.asking(owner).and_then(|asking| asking.waker.take()),
+    }
+}
+
 /// Why no lock client waits behind this, if it is so: a record that is no lock, or one that never
 /// ends and whose owner we cannot know to be alive.
 fn hopeless(seen: &Contention) -> Option<&'static str> {
@@ -420,5 +254,74 @@ fn hopeless(seen: &Contention) -> Option<&'static str> {
             Some("the name holds a foreign record without an expiry, which nobody may ever release")
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::*;
+    use crate::backoff::Backoff;
+    use crate::hold::{Core, Settings};
+    use crate::outcome::HoldState;
+    use crate::server::{Call, Claim, Looked, Mine, Pass, Passed, Renew, Server, ServerTime};
+
+    /// Hears everything and says nothing.
+    struct Mute;
+
+    impl Server for Mute {
+        fn take<'a>(&'a self, _: Take<'a>, _: Duration) -> Call<'a, Reply<Taken>> {
+            Box::pin(std::future::pending())
+        }
+        fn claim<'a>(&'a self, _: Claim<'a>, _: Duration) -> Call<'a, Reply<Mine>> {
+            Box::pin(std::future::pending())
+        }
+        fn renew<'a>(&'a self, _: &'a [Renew], _: Duration) -> Call<'a, Vec<Result<Mine, Fault>>> {
+            Box::pin(std::future::pending())
+        }
+        fn pass<'a>(&'a self, _: Pass<'a>, _: Duration) -> Call<'a, Reply<Passed>> {
+            Box::pin(std::future::pending())
+        }
+        fn look<'a>(&'a self, _: &'a Keys, _: Duration) -> Call<'a, Looked> {
+            Box::pin(std::future::pending())
+        }
+        fn listen(&self, _: Duration) -> Call<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+        fn repair(&self) {}
+        fn close(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            Box::pin(std::future::ready(()))
+        }
+        fn address(&self) -> &'static str {
+            "nowhere"
+        }
+    }
+
+    /// A check and the owner's own `take` are both under way, and both find the hold.
+    #[tokio::test]
+    async fn the_second_answer_passes_no_live_hold() {
+        let (_pushes, received) = tokio::sync::mpsc::unbounded_channel();
+        let backoff = Backoff { first: Duration::ZERO, cap: Duration::ZERO, jitter: Duration::ZERO };
+        let settings = Settings { command_timeout: Duration::from_secs(1), backoff, margin: Duration::ZERO };
+        let core = Core::start(Arc::new(Mute), received, uuid::Uuid::nil(), settings);
+        let lease = Duration::from_secs(30);
+        let keys = Keys::new("", "a").unwrap();
+        let spec =
+            Arc::new(Spec { keys, lease, kind: Kind::Renewed, max_hold: None, who: "p1@host/".to_owned() });
+        let mut seat = Seat::enter(&core.shared, &spec, true).unwrap();
+        let calls = [(); 2].map(|()| core.shared.begin_take(seat.owner, true).unwrap());
+        let held = || {
+            let body = Taken::Held { token: 7, remaining: lease, unclaimed: false };
+            Ok(Reply { at: ServerTime(1), grant: None, body })
+        };
+        core.shared.took(&calls[0], held());
+        let Phase::Won { sent, token, remaining, .. } = seat.phase() else { panic!("not won") };
+        let Ok(Won::Held(record)) = seat.hold(sent, token, remaining) else { panic!("not held") };
+        core.shared.took(&calls[1], held());
+        assert_eq!(core.shared.stand(&record), HoldState::Safe);
+        let idle = tokio::time::timeout(Duration::from_millis(100), core.shared.janitor.idle());
+        assert!(idle.await.is_ok(), "a pass of a live hold is under way");
+        assert!(record.unsure, "its end leaves a tombstone for the take that was sent twice");
     }
 }

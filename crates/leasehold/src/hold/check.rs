@@ -51,7 +51,6 @@ pub(crate) async fn waits(
         while flights.len() < CHECKS
             && let Some(call) = shared.next_take(&mut refills)
         {
-            let call: TakeCall = call;
             flights.push(async move {
                 let answer = shared.send_take(&call).await;
                 (call, answer)
@@ -87,7 +86,7 @@ impl Shared {
 
     fn pushed(&self, push: Push, refills: &mut Vec<Keys>) {
         match push {
-            Push::Grant(grant) => self.granted(grant, None),
+            Push::Grant(grant) => self.granted(&grant, None),
             Push::Evicted { lock, owner, token } => {
                 let record = match self.table().get(owner.count) {
                     Some(State::Held(held)) if owner.client == self.client => Some(held.record.clone()),
@@ -118,6 +117,7 @@ impl Shared {
         let mut table = self.table();
         let locks = table.waited_locks();
         for (n, keys) in (0..).zip(locks.iter().filter(|keys| which(keys))) {
+            table.note_missed(keys, now);
             table.arm(keys, now + PACE * n + self.chance.below(PACE));
         }
     }

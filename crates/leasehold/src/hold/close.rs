@@ -8,7 +8,7 @@ use tracing::{debug, warn};
 
 use super::release::Job;
 use super::shared::Core;
-use super::table::State;
+use super::table::{State, Trace};
 use crate::outcome::LostReason;
 use crate::owner::OwnerId;
 
@@ -21,10 +21,10 @@ pub(crate) async fn close(core: &Core, within: Duration) {
         let waiters = asking.len();
         for count in asking {
             let Some(State::Asking(mut asking)) = shared.table().remove(count) else { continue };
-            if asking.sent {
+            if asking.trace != Trace::None {
                 let owner = OwnerId { client: shared.client, count };
-                let unsure = asking.unsure || asking.in_flight > 0;
-                shared.pass_later(Job::of_owner(&asking.spec.keys, owner, unsure, asking.spec.lease));
+                let tombstone = asking.needs_tombstone();
+                shared.pass_later(Job::of_owner(&asking.spec.keys, owner, tombstone, asking.spec.lease));
             }
             // Its task finds the owner gone, and answers `Closed`.
             if let Some(waker) = asking.waker.take() {

@@ -2,8 +2,8 @@
 
 use tracing::{debug, trace};
 
-use super::acquire::{Seat, Won};
 use super::release::Job;
+use super::seat::{Seat, Won};
 use super::shared::Shared;
 use super::table::{Phase, State};
 use crate::clock::{self, Moment};
@@ -17,7 +17,7 @@ impl Shared {
     ///
     /// A grant is believed only as far as a claim goes. One for an owner that is gone is passed on
     /// at once; the claim lease bounds whatever is lost on the way.
-    pub(crate) fn granted(&self, grant: Grant, sent: Option<Moment>) {
+    pub(crate) fn granted(&self, grant: &Grant, sent: Option<Moment>) {
         if grant.owner.client != self.client {
             return;
         }

@@ -13,7 +13,8 @@
 //!
 //! | file         | what happens                                               | runs in            |
 //! |--------------|------------------------------------------------------------|--------------------|
-//! | `acquire.rs` | a seat is taken, the undo armed, one `take` sent           | the caller's task  |
+//! | `seat.rs`    | an owner takes its place; the undo of its acquisition      | the caller's task  |
+//! | `acquire.rs` | one try: a `take` is sent, and its answer taken in         | the caller's task  |
 //! | `wait.rs`    | what a waiter sleeps on; the turns of its wait             | the caller's task  |
 //! | `check.rs`   | pushes are read; one timer per waited lock sends a `take`  | task `waits`       |
 //! | `grant.rs`   | a hand-over is read, and claimed before the work starts    | both               |
@@ -44,6 +45,7 @@ mod lost;
 mod record;
 mod release;
 mod renew;
+mod seat;
 mod shared;
 mod table;
 mod wait;

@@ -93,10 +93,11 @@ async fn pass(shared: &Shared, keys: &Keys, owner: OwnerId, tombstone: bool) -> 
         Passed::Released { broken: Some(broken) } => {
             warn!(lock = keys.name(), %owner, broken, "released, but waiters could not be told");
         }
-        body => trace!(lock = keys.name(), %owner, ?body, "pass answered"),
+        Passed::NotHeld { queued: true, .. } => trace!(lock = keys.name(), %owner, "left the queue"),
+        body => trace!(lock = keys.name(), %owner, ?body, "passed"),
     }
     if let Some(grant) = reply.grant {
-        shared.granted(grant, Some(sent));
+        shared.granted(&grant, Some(sent));
     }
     Ok(reply.body)
 }

@@ -19,7 +19,7 @@ use crate::server::{Fault, Renew, Ticket};
 /// The state of an owner. An owner in no state is gone.
 pub(crate) enum State {
     /// Before its hold: a `take` of it is or was under way.
-    Asking(Asking),
+    Asking(Box<Asking>),
     Held(Held),
     /// Its pass is under way; news about it means nothing any more.
     Passing,
@@ -34,10 +34,8 @@ pub(crate) struct Asking {
     pub(crate) ticket: Option<Ticket>,
     /// `take`s of this owner without an answer so far.
     pub(crate) in_flight: u32,
-    /// A `take` was sent before: ending this owner takes a pass.
-    pub(crate) sent: bool,
-    /// A `take` had an unknown outcome or was sent twice.
-    pub(crate) unsure: bool,
+    /// What the server may have of it.
+    pub(crate) trace: Trace,
     /// When the request under way was first sent; kept while its outcome is unknown.
     pub(crate) first_sent: Option<Moment>,
     /// The server said "queued", and no grant has come since.
@@ -49,6 +47,24 @@ pub(crate) struct Asking {
     pub(crate) seen: Option<Busy>,
     /// Why it could not be asked since.
     pub(crate) fault: Option<Fault>,
+}
+
+/// What an asking owner may have left on the server, and so what ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Trace {
+    /// Nothing was sent, or only tries that were answered.
+    None,
+    /// Every `take` was sent once and answered, or is under way: a pass ends it.
+    Known,
+    /// A `take` had an unknown outcome or was sent twice: the pass leaves a tombstone.
+    Unknown,
+}
+
+impl Asking {
+    /// The pass that ends this owner, if one is needed, must leave a tombstone.
+    pub(crate) fn needs_tombstone(&self) -> bool {
+        self.in_flight > 0 || self.trace == Trace::Unknown
+    }
 }
 
 /// How far an asking owner is.
@@ -88,6 +104,8 @@ struct Waited {
     /// When this client last had a pass of the lock answered: what a request sent earlier says about
     /// its own owners may be out of date.
     passed: Moment,
+    /// When pushes may last have been missed: what a request sent earlier is answered puts no check off.
+    missed: Moment,
 }
 
 #[derive(Default)]
@@ -124,6 +142,7 @@ impl Table {
                 refill: Vec::new(),
                 due: Moment::NEVER,
                 passed: Moment::default(),
+                missed: Moment::default(),
             });
             waited.owners += 1;
             waited.waiters.insert(order(ticket, owner));
@@ -134,8 +153,7 @@ impl Table {
             phase: Phase::Waiting,
             ticket,
             in_flight: 0,
-            sent: false,
-            unsure: false,
+            trace: Trace::None,
             first_sent: None,
             queued: false,
             granted: None,
@@ -143,15 +161,12 @@ impl Table {
             seen: None,
             fault: None,
         };
-        self.owners.insert(owner, State::Asking(asking));
+        self.owners.insert(owner, State::Asking(Box::new(asking)));
     }
 
     /// Changes an asking owner's phase, keeps the lock's waiters in step, and hands back whom to wake.
     pub(crate) fn turn(&mut self, owner: u64, phase: Phase) -> Option<Waker> {
-        let asking = match self.owners.get_mut(&owner) {
-            Some(State::Asking(asking)) => asking,
-            _ => return None,
-        };
+        let Some(State::Asking(asking)) = self.owners.get_mut(&owner) else { return None };
         if let Some(waited) = self.waited.get_mut(&asking.spec.keys).filter(|_| asking.waits) {
             let place = order(asking.ticket, owner);
             if matches!(phase, Phase::Waiting) {
@@ -271,6 +286,16 @@ impl Table {
         if let Some(waited) = self.waited.get_mut(keys) {
             waited.passed = now;
         }
+    }
+
+    pub(crate) fn note_missed(&mut self, keys: &Keys, now: Moment) {
+        if let Some(waited) = self.waited.get_mut(keys) {
+            waited.missed = now;
+        }
+    }
+
+    pub(crate) fn missed_since(&self, keys: &Keys, sent: Moment) -> bool {
+        self.waited.get(keys).is_some_and(|waited| waited.missed >= sent)
     }
 
     pub(crate) fn passed_since(&self, keys: &Keys, sent: Moment) -> bool {

@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn renewed() -> Schedule {
-        Schedule::new(Kind::Renewed, Duration::from_millis(3_000), at(0), at(2_600), Moment::NEVER)
+        Schedule::new(Kind::Renewed, Duration::from_secs(3), at(0), at(2_600), Moment::NEVER)
     }
 
     #[test]
@@ -166,8 +166,7 @@ mod tests {
 
     #[test]
     fn a_fixed_hold_is_looked_at_and_not_lengthened() {
-        let mut hold =
-            Schedule::new(Kind::Fixed, Duration::from_millis(3_000), at(0), at(2_600), Moment::NEVER);
+        let mut hold = Schedule::new(Kind::Fixed, Duration::from_secs(3), at(0), at(2_600), Moment::NEVER);
         assert_eq!(hold.step(at(1_000)), Step::Ask);
         assert_eq!(hold.ask(at(1_000)), Duration::from_millis(1_600));
         hold.answered(at(1_000), at(2_600));

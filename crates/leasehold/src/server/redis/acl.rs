@@ -8,7 +8,7 @@
 /// served one claim time each.
 pub(crate) const COMMANDS: &str = "+evalsha +eval +ping +subscribe +client|setname +client|id +info +select \
      +time +exists +type +pttl +pexpire +del \
-     +incr +set +get +getrange \
+     +incr +set +get \
      +hset +hget +hmget +hgetall +hexists +hlen +hdel \
      +zadd +zrem +zrange +zrank +zscore +zcard \
      +publish +pubsub|numsub";

@@ -48,8 +48,10 @@ pub(super) fn from_server(text: &str, prefix: &str) -> Option<Fault> {
         "COUNTER" => (Why::Counter, true),
         "NOSCRIPT" | "CROSSSLOT" => (Why::Protocol, false),
         "ERR" if text.starts_with("ERR max number of clients") => (Why::Unavailable, false),
-        // How Valkey and later Redis releases word a denial inside a script.
-        "ERR" if text.contains("ACL failure in script") => (Why::Denied, true),
+        // A denial inside a script, as 7.0 and as later releases word it.
+        "ERR" if text.contains("The user executing the script can't") || text.contains("ACL failure") => {
+            (Why::Denied, true)
+        }
         "ERR" => (Why::Protocol, true),
         _ => return None,
     };
@@ -96,6 +98,7 @@ mod tests {
             ("WRONGTYPE {a}:queue is not a sorted set", Why::WrongType, false),
             ("COUNTER {a}:fence is out of range", Why::Counter, true),
             ("ERR max number of clients reached", Why::Unavailable, false),
+            ("ERR The user executing the script can't run this command or subcommand", Why::Denied, true),
             ("ERR user_script:3: attempt to index a nil value", Why::Protocol, true),
         ];
         for (text, why, may_have_run) in cases {

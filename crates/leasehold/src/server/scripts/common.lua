@@ -40,9 +40,9 @@ local function blame(grant)
   local blamed = string.match(grant, '^([^:]+):')
   if blamed and blamed ~= client then
     local sign = redis.call('HGET', waiters, 'c:' .. blamed)
-    local promise, rest = string.match(sign or '', '^(%d+)( .*)$')
+    local promise, after = string.match(sign or '', '^(%d+)( .*)$')
     if promise and tonumber(promise) > now then
-      redis.call('HSET', waiters, 'c:' .. blamed, number(now) .. rest)
+      redis.call('HSET', waiters, 'c:' .. blamed, number(now) .. after)
     end
   end
   redis.call('HDEL', waiters, 'g')
@@ -50,7 +50,9 @@ end
 
 -- Tombstones past their end, and the signs of clients that wait for nothing any more.
 local function sweep()
-  if redis.call('HLEN', waiters) <= 2 * redis.call('ZCARD', queue) + 64 then
+  -- By pcall: a release comes here too, and goes through whatever Q is.
+  local queued = redis.pcall('ZCARD', queue)
+  if type(queued) == 'table' or redis.call('HLEN', waiters) <= 2 * queued + 64 then
     return
   end
   local due = redis.call('HGET', waiters, 'z')

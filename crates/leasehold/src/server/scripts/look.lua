@@ -26,7 +26,7 @@ end
 -- Enough for a person to know whose it is.
 local shown = ''
 if kind == 'string' then
-  shown = redis.call('GETRANGE', name, 0, 63)
+  shown = string.sub(redis.call('GET', name), 1, 64)
 elseif kind == 'hash' and redis.call('HLEN', name) <= 16 then
   local all = redis.call('HGETALL', name)
   for i = 1, #all, 2 do

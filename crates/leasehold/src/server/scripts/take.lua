@@ -48,9 +48,9 @@ if not absent then
   if mine[1] and mine[2] == 'o' .. owner then
     -- Without a write a replica that lags would answer this. GT: no effect on any kind of key.
     redis.call('PEXPIRE', name, 1, 'GT')
-    local token = string.match(mine[3] or '', '^t(%d+)') or '0'
-    local unclaimed = granted == owner .. ' ' .. token and 1 or 0
-    return {'held', now, token, remaining, unclaimed}
+    local issued = string.match(mine[3] or '', '^t(%d+)') or '0'
+    local unclaimed = granted == owner .. ' ' .. issued and 1 or 0
+    return {'held', now, issued, remaining, unclaimed}
   end
   if mode == 'try' then
     return {'busy', now, remaining, holder(mine[2], mine[3], mine[4])}

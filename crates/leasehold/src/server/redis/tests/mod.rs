@@ -1,11 +1,17 @@
 //! The scripts and the connections against a real server.
 
+mod connections;
+mod hand_over;
+mod pass;
+mod refusals;
+mod renew;
 mod smoke;
+mod take;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use leasehold_testkit::Server as TestServer;
+use leasehold_testkit::{Admin, Server as TestServer, eventually};
 use tokio::sync::mpsc::UnboundedReceiver;
 use uuid::Uuid;
 
@@ -117,4 +123,27 @@ impl Client {
 
 fn keys(server: &TestServer, name: &str) -> Keys {
     Keys::new(server.prefix(), name).unwrap()
+}
+
+/// One command of the administrator, which must not be an error.
+async fn ask(admin: &mut Admin, words: &[&str]) -> leasehold_testkit::Reply {
+    let reply = admin.call(words).await;
+    assert!(reply.error().is_none(), "{words:?}: {reply:?}");
+    reply
+}
+
+/// Every key under the prefix ends by itself.
+async fn assert_all_expire(server: &TestServer) {
+    let mut admin = server.admin().await;
+    for key in leasehold_testkit::keys(&mut admin).await {
+        let left = ask(&mut admin, &["PTTL", &key]).await.int();
+        assert!(left > 0 || left == -2, "{key} has PTTL {left}");
+    }
+}
+
+fn held(reply: &Reply<Taken>) -> (u64, Duration, bool) {
+    match &reply.body {
+        Taken::Held { token, remaining, unclaimed } => (*token, *remaining, *unclaimed),
+        other => panic!("not held: {other:?}"),
+    }
 }
