@@ -42,7 +42,7 @@ mod service {
         let guard = match lock.try_acquire().await? {
             Attempt::Acquired(guard) => guard,
             Attempt::Busy(busy) => {
-                let token = busy.holder().and_then(Holder::client).map_or(0, |holder| holder.token());
+                let token = busy.holder().and_then(Holder::client).map_or(0, leasehold::ClientHolder::token);
                 say(token, &format!("skips the report: {busy}"));
                 return Ok(());
             }

@@ -205,7 +205,7 @@ async fn fault_f1_a_restarted_server_is_found_again() {
 #[tokio::test]
 async fn a_command_connection_that_falls_silent_is_replaced() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let keys = keys(&server, "silent");
     let mut client = Client::connect(relay.url(), server.prefix(), quick()).await.unwrap();
     let (owner, _) = client.hold(&keys).await;
@@ -222,7 +222,7 @@ async fn a_command_connection_that_falls_silent_is_replaced() {
 #[tokio::test]
 async fn a_push_connection_that_falls_silent_is_replaced() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let keys = keys(&server, "deaf");
     let mut a = Client::of(&server).await;
     let mut b = Client::connect(relay.url(), server.prefix(), quick()).await.unwrap();
@@ -238,7 +238,7 @@ async fn a_push_connection_that_falls_silent_is_replaced() {
 #[tokio::test]
 async fn many_calls_make_one_repair() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let keys = keys(&server, "repair");
     let mut a = Client::of(&server).await;
     let mut b = Client::connect(relay.url(), server.prefix(), Tuning::default()).await.unwrap();
@@ -259,7 +259,7 @@ async fn many_calls_make_one_repair() {
 #[tokio::test]
 async fn callers_share_one_attempt_to_listen() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let client = Client::connect(relay.url(), server.prefix(), Tuning::default()).await.unwrap();
     assert_eq!(relay.accepted(), 1, "no push connection before somebody waits");
     let mut calls: Vec<_> = (0..50).map(|_| client.server.listen(WITHIN)).collect();
@@ -274,7 +274,7 @@ async fn callers_share_one_attempt_to_listen() {
 #[tokio::test]
 async fn listening_fails_while_the_server_is_away_and_works_later() {
     let server = TestServer::start().await;
-    let relay = Relay::to(&server).await;
+    let relay = Relay::to(&server);
     let client = Client::connect(relay.url(), server.prefix(), quick()).await.unwrap();
     relay.refuse();
     assert!(client.server.listen(WITHIN).await.is_err());
