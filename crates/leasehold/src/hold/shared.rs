@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 use uuid::Uuid;
@@ -134,13 +135,21 @@ impl Core {
         Arc::new(Self { shared, stop, tasks: Mutex::new(tasks) })
     }
 
-    /// Ends the tasks and waits for them.
-    pub(crate) async fn stop(&self) {
+    /// Ends the tasks and waits for them, until `end` at the most: then what is left of them is cut.
+    pub(crate) async fn stop(&self, end: Instant) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        for task in tasks {
+        let mut cut = false;
+        for mut task in tasks {
             // A task ends by itself; if its runtime is shutting down it is gone already.
-            let _ = task.await;
+            if timeout_at(end, &mut task).await.is_err() {
+                task.abort();
+                cut = true;
+            }
+        }
+        if cut {
+            // The janitor did not come to it.
+            self.shared.server.close(Duration::ZERO).await;
         }
     }
 }
