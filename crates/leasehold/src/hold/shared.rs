@@ -160,13 +160,25 @@ impl Drop for Core {
     }
 }
 
-/// Runs a task's loop to its end. A panic is contained, told, and the loop begun again: one bad
-/// hold must not end the renewal of all others.
+/// Runs a task's loop to its end. After a panic the loop is begun again: one bad hold must not end
+/// the renewal of all others.
 async fn undying<F: Future<Output = ()>>(task: &'static str, mut run: impl FnMut() -> F) {
-    while let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
-        error!(task, panic = text, "a background task panicked; it goes on");
+    while contained(task, run()).await.is_none() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Contains and tells a panic of `work`: `None`.
+pub(super) async fn contained<T>(task: &'static str, work: impl Future<Output = T>) -> Option<T> {
+    let panic = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(done) => return Some(done),
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
+    error!(task, panic = text, "a background task panicked; it goes on");
+    None
+}
+
+#[cfg(test)]
+mod tests;
