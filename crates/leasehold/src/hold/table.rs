@@ -224,6 +224,12 @@ impl Table {
         self.checks.first().is_some_and(|first| first.0 == due)
     }
 
+    /// The same, but a timer that is due sooner stays.
+    pub(crate) fn arm_by(&mut self, keys: &Keys, due: Moment) -> bool {
+        let sooner = self.waited.get(keys).map_or(due, |waited| waited.due.min(due));
+        self.arm(keys, sooner)
+    }
+
     pub(crate) fn next_check(&self) -> Moment {
         self.checks.first().map_or(Moment::NEVER, |first| first.0)
     }
