@@ -118,7 +118,6 @@ impl Shared {
         let locks = table.waited_locks();
         for (n, keys) in (0..).zip(locks.iter().filter(|keys| which(keys))) {
             table.note_missed(keys, now);
-            // Never later than before: what keeps breaking would put the last ones off for ever.
             table.arm_by(keys, now + PACE * n + self.chance.below(PACE));
         }
     }

@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use tokio::time::{Instant, timeout_at};
 use tracing::{debug, warn};
 
 use super::release::Job;
@@ -13,6 +14,7 @@ use crate::owner::OwnerId;
 
 pub(crate) async fn close(core: &Core, within: Duration) {
     let shared = &core.shared;
+    let end = Instant::now() + within;
     shared.table().closing = true;
     let orderly = async {
         let asking = shared.table().all_asking();
@@ -38,8 +40,8 @@ pub(crate) async fn close(core: &Core, within: Duration) {
         }
         shared.janitor.idle().await;
     };
-    if tokio::time::timeout(within, orderly).await.is_err() {
+    if timeout_at(end, orderly).await.is_err() {
         warn!(?within, "closed before every hold was released; leases end what is left");
     }
-    core.stop().await;
+    core.stop(end).await;
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, trace, warn};
 
 use super::record::Record;
-use super::shared::Shared;
+use super::shared::{Shared, contained};
 use crate::clock::{self, Moment};
 use crate::error::{Error, Phase};
 use crate::key::Keys;
@@ -201,11 +201,12 @@ pub(crate) async fn janitor(
         while flights.len() < PASSES
             && let Some(job) = waiting.pop_front()
         {
-            flights.push(perform(shared, job, stop));
+            // A panic of one must not take the others with it.
+            flights.push(contained("janitor", perform(shared, job, stop)));
         }
         tokio::select! {
             biased;
-            Some(()) = flights.next(), if !flights.is_empty() => {}
+            Some(_) = flights.next(), if !flights.is_empty() => {}
             Some(job) = inbox.recv(), if open => waiting.push_back(job),
             () = stop.cancelled(), if open => {
                 // What was dropped before the end is still passed; later drops leave it to the lease.

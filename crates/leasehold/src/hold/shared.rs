@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 use uuid::Uuid;
@@ -134,13 +135,21 @@ impl Core {
         Arc::new(Self { shared, stop, tasks: Mutex::new(tasks) })
     }
 
-    /// Ends the tasks and waits for them.
-    pub(crate) async fn stop(&self) {
+    /// Ends the tasks and waits for them, until `end` at the most: then what is left of them is cut.
+    pub(crate) async fn stop(&self, end: Instant) {
         self.stop.cancel();
         let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        for task in tasks {
+        let mut cut = false;
+        for mut task in tasks {
             // A task ends by itself; if its runtime is shutting down it is gone already.
-            let _ = task.await;
+            if timeout_at(end, &mut task).await.is_err() {
+                task.abort();
+                cut = true;
+            }
+        }
+        if cut {
+            // The janitor did not come to it.
+            self.shared.server.close(Duration::ZERO).await;
         }
     }
 }
@@ -151,13 +160,25 @@ impl Drop for Core {
     }
 }
 
-/// Runs a task's loop to its end. A panic is contained, told, and the loop begun again: one bad
-/// hold must not end the renewal of all others.
+/// Runs a task's loop to its end. After a panic the loop is begun again: one bad hold must not end
+/// the renewal of all others.
 async fn undying<F: Future<Output = ()>>(task: &'static str, mut run: impl FnMut() -> F) {
-    while let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
-        error!(task, panic = text, "a background task panicked; it goes on");
+    while contained(task, run()).await.is_none() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Contains and tells a panic of `work`: `None`.
+pub(super) async fn contained<T>(task: &'static str, work: impl Future<Output = T>) -> Option<T> {
+    let panic = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(done) => return Some(done),
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
+    error!(task, panic = text, "a background task panicked; it goes on");
+    None
+}
+
+#[cfg(test)]
+mod tests;

@@ -224,10 +224,10 @@ impl Table {
         self.checks.first().is_some_and(|first| first.0 == due)
     }
 
-    /// The same, but a timer that is due sooner stays.
+    /// As [`arm`](Self::arm), but puts nothing off: the server was promised a check by then, and takes
+    /// a client that does not keep its promise for late.
     pub(crate) fn arm_by(&mut self, keys: &Keys, due: Moment) -> bool {
-        let sooner = self.waited.get(keys).map_or(due, |waited| waited.due.min(due));
-        self.arm(keys, sooner)
+        self.waited.get(keys).is_some_and(|waited| due < waited.due) && self.arm(keys, due)
     }
 
     pub(crate) fn next_check(&self) -> Moment {
