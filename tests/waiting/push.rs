@@ -191,7 +191,10 @@ async fn case_p4_ten_thousand_contended_locks_in_one_process() {
     const LOCKS: usize = 10_000;
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
-    let (one, two) = (client(&server).await, options(&server).label("waits").connect().await.unwrap());
+    // So many commands at once take their time on a busy machine.
+    let patient = || options(&server).command_timeout(LONG);
+    let one = patient().connect().await.unwrap();
+    let two = patient().label("waits").connect().await.unwrap();
     let names = || (0..LOCKS).map(|n| format!("a{n}"));
     let mut held = Vec::new();
     let mut takes = JoinSet::new();
@@ -232,7 +235,8 @@ async fn case_p4_ten_thousand_contended_locks_in_one_process() {
     let served = within("all are served", LONG * 2, waiters.join_all()).await;
     println!("served: {:?}", begun.elapsed());
     assert_eq!(served.len(), LOCKS);
-    assert!(served.iter().all(|outcome| *outcome == Outcome::Released));
+    let whole = served.iter().filter(|outcome| **outcome == Outcome::Released).count();
+    assert_eq!(whole, LOCKS, "released, each of them");
     let list = eye.admin.call(&["CLIENT", "LIST", "TYPE", "pubsub"]).await.text();
     assert_eq!(list.lines().count(), 1, "{list}");
     let holders = names().step_by(97);
