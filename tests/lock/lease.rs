@@ -14,13 +14,13 @@ async fn case_e1_a_lease_of_an_earlier_hold_does_not_stick_to_the_lock() {
     let mut admin = server.admin().await;
     let client = client(&server).await;
     let key = key(&server, "a");
-    let lock = client.lock("a").unwrap().renewed(ms(1_200)).unwrap();
+    let lock = client.lock("a").unwrap().renewed(ms(1_500)).unwrap();
     let short = take(&lock.clone().fixed(ms(300)).unwrap()).await;
     assert!(pttl(&mut admin, &key).await <= 300);
     assert_eq!(short.lost().await, LostReason::Expired);
     let guard = lock.acquire().await.unwrap();
     assert!(pttl(&mut admin, &key).await > 300, "the handle's own lease");
-    outlive(&guard, ms(3_600)).await;
+    outlive(&guard, ms(4_500)).await;
     assert_eq!(guard.release().await.unwrap(), Outcome::Released);
     // And the other way round.
     let fixed = take(&lock.fixed(ms(400)).unwrap()).await;
@@ -140,9 +140,9 @@ async fn an_extended_fixed_hold_ends_at_its_new_end_and_not_at_the_old() {
 async fn an_extended_renewed_hold_goes_on_being_renewed() {
     let server = Server::start().await;
     let client = client(&server).await;
-    let guard = take(&client.lock("a").unwrap().renewed(ms(600)).unwrap()).await;
-    guard.extend_to(ms(1_500)).await.unwrap();
-    outlive(&guard, ms(3_000)).await;
+    let guard = take(&client.lock("a").unwrap().renewed(ms(1_500)).unwrap()).await;
+    guard.extend_to(ms(3_000)).await.unwrap();
+    outlive(&guard, ms(5_000)).await;
     assert_eq!(guard.release().await.unwrap(), Outcome::Released);
 }
 
@@ -199,8 +199,8 @@ async fn remaining_never_promises_more_than_the_server_keeps() {
     let mut admin = server.admin().await;
     let client = client(&server).await;
     let key = key(&server, "a");
-    let guard = take(&client.lock("a").unwrap().renewed(ms(900)).unwrap()).await;
-    for _ in 0..200 {
+    let guard = take(&client.lock("a").unwrap().renewed(ms(2_000)).unwrap()).await;
+    for _ in 0..400 {
         let asked = Instant::now();
         let mine = guard.remaining();
         let theirs = Duration::from_millis(pttl(&mut admin, &key).await.try_into().unwrap());

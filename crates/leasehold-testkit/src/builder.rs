@@ -176,8 +176,8 @@ impl Builder {
         if lease.name.is_empty() {
             line(format_args!("user default reset on {} {rule}", quoted(&format!(">{}", lease.password))));
         } else {
-            // Nobody slips in unrestricted: it is off. But the server replays its own append-only file as
-            // this user, and one without rights would lose what scripts wrote.
+            // Nobody slips in unrestricted. It is off, but may do everything: as this user the server loads
+            // its append-only file, and what a script wrote there would be left out without a word.
             line(format_args!("user default off ~* &* +@all"));
             line(format_args!("user {} on >{} {rule}", lease.name, lease.password));
         }

@@ -118,7 +118,7 @@ impl Shared {
         let locks = table.waited_locks();
         for (n, keys) in (0..).zip(locks.iter().filter(|keys| which(keys))) {
             table.note_missed(keys, now);
-            table.arm(keys, now + PACE * n + self.chance.below(PACE));
+            table.arm_by(keys, now + PACE * n + self.chance.below(PACE));
         }
     }
 }

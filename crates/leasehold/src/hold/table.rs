@@ -224,6 +224,12 @@ impl Table {
         self.checks.first().is_some_and(|first| first.0 == due)
     }
 
+    /// As [`arm`](Self::arm), but puts nothing off: the server was promised a check by then, and takes
+    /// a client that does not keep its promise for late.
+    pub(crate) fn arm_by(&mut self, keys: &Keys, due: Moment) -> bool {
+        self.waited.get(keys).is_some_and(|waited| due < waited.due) && self.arm(keys, due)
+    }
+
     pub(crate) fn next_check(&self) -> Moment {
         self.checks.first().map_or(Moment::NEVER, |first| first.0)
     }
