@@ -65,7 +65,7 @@ impl Seat {
 
     /// Sends one `take` and takes its answer in.
     pub(crate) async fn take(&mut self) {
-        if let Some(call) = self.shared.begin_take(self.owner, self.waits) {
+        if let Some(call) = self.shared.begin_take(self.owner, self.waits, false) {
             let answer = self.shared.send_take(&call).await;
             self.shared.took(&call, answer);
         }
@@ -73,7 +73,7 @@ impl Seat {
 
     /// The same as a try, from a seat that will wait: no queue entry, no push channel needed.
     pub(crate) async fn take_without_waiting(&mut self) {
-        if let Some(call) = self.shared.begin_take(self.owner, false) {
+        if let Some(call) = self.shared.begin_take(self.owner, false, false) {
             let answer = self.shared.send_take(&call).await;
             self.shared.took(&call, answer);
         }

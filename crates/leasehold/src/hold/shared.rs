@@ -4,6 +4,7 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -119,7 +120,14 @@ impl Core {
             tokio::spawn({
                 let (shared, stop) = (shared.clone(), stop.clone());
                 let pushes = Arc::new(tokio::sync::Mutex::new(pushes));
-                async move { undying("waits", || check::waits(&shared, &pushes, &stop)).await }
+                async move {
+                    undying("waits", || {
+                        let wakers = shared.table().forget_checks();
+                        wakers.into_iter().for_each(Waker::wake);
+                        check::waits(&shared, &pushes, &stop)
+                    })
+                    .await;
+                }
             }),
             tokio::spawn({
                 let (shared, stop) = (shared.clone(), stop.clone());
