@@ -80,7 +80,7 @@ impl Shared {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     stop: CancellationToken,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    tasks: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Core {
@@ -139,16 +139,21 @@ impl Core {
                 }
             }),
         ];
-        Arc::new(Self { shared, stop, tasks: Mutex::new(tasks) })
+        Arc::new(Self { shared, stop, tasks: tokio::sync::Mutex::new(tasks) })
     }
 
-    /// Ends the tasks and waits for them.
-    pub(crate) async fn stop(&self) {
+    /// Lets the tasks end.
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        for task in tasks {
+    }
+
+    /// Waits until they have ended. Whoever comes second waits as long; dropped, it changes nothing.
+    pub(crate) async fn stopped(&self) {
+        let mut tasks = self.tasks.lock().await;
+        while let Some(task) = tasks.last_mut() {
             // A task ends by itself; if its runtime is shutting down it is gone already.
             let _ = task.await;
+            tasks.pop();
         }
     }
 }
