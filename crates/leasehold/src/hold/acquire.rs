@@ -63,8 +63,9 @@ pub(crate) async fn attempt(shared: &Arc<Shared>, spec: &Arc<Spec>) -> Result<Tr
             Phase::Won { sent, token, remaining, unclaimed } => {
                 match seat.won(sent, token, remaining, unclaimed).await? {
                     Won::Held(record) => return Ok(Tried::Held(record)),
+                    Won::Stale if retry + 1 < TRIES => seat.settle(),
                     Won::TooLate if retry + 1 < TRIES => seat.start_over()?,
-                    Won::TooLate | Won::NotOurs => return Err(seat.too_late()),
+                    Won::TooLate | Won::Stale | Won::NotOurs => return Err(seat.too_late()),
                 }
             }
             Phase::Failed(fault) if fault.is_temporary() && retry + 1 < TRIES => {
