@@ -65,9 +65,17 @@ impl Janitor {
     }
 
     pub(crate) fn done(&self) {
-        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // None is left to count down where they were abandoned.
+        let before = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| open.checked_sub(1));
+        if before == Ok(1) {
             self.idle.notify_waiters();
         }
+    }
+
+    /// Nobody will do what is left.
+    pub(crate) fn abandon(&self) {
+        self.open.store(0, Ordering::Release);
+        self.idle.notify_waiters();
     }
 
     /// Returns when nothing is left to do.

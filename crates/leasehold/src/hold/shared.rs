@@ -163,6 +163,7 @@ impl Core {
     pub(crate) async fn cut(&self) {
         self.stop();
         self.aborts.iter().for_each(AbortHandle::abort);
+        self.shared.janitor.abandon();
         // The janitor did not come to it.
         self.shared.server.close(Duration::ZERO).await;
     }
