@@ -38,9 +38,9 @@ pub(crate) async fn close(core: &Core, within: Duration) {
         core.stopped().await;
     };
     if tokio::time::timeout(within, orderly).await.is_err() {
-        warn!(?within, "not closed in time; the rest is tried once, and leases end what is left");
+        warn!(?within, "not closed in time; leases end what is left");
         end_holds(shared);
-        core.stop();
+        core.cut().await;
     }
 }
 

@@ -1,19 +1,18 @@
 //! The release that somebody waits for, and every pass that nobody waits for.
 
 use std::collections::VecDeque;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt as _, StreamExt as _};
 use tokio::sync::{Mutex, Notify, mpsc};
 use tokio_util::sync::CancellationToken;
-use tracing::{debug, error, trace, warn};
+use tracing::{debug, trace, warn};
 
 use super::record::Record;
-use super::shared::Shared;
+use super::shared::{Shared, contained};
 use crate::clock::{self, Moment};
 use crate::error::{Error, Phase};
 use crate::key::Keys;
@@ -205,16 +204,17 @@ pub(crate) async fn janitor(
         while flights.len() < PASSES
             && let Some(job) = waiting.pop_front()
         {
-            flights.push(AssertUnwindSafe(perform(shared, job, stop)).catch_unwind());
+            // A panic of one must not take the others with it.
+            flights.push(contained("janitor", perform(shared, job, stop)));
         }
         tokio::select! {
             biased;
-            Some(ended) = flights.next(), if !flights.is_empty() => match ended {
-                Ok(true) => {}
-                // Nobody answers and nobody may wait: the lease ends the rest.
-                Ok(false) => waiting.drain(..).for_each(|job: Job| drop(Done(shared, job.owner.count))),
-                Err(_) => error!("a background pass panicked; the lease ends what it was to pass"),
-            },
+            Some(ended) = flights.next(), if !flights.is_empty() => {
+                if ended == Some(false) {
+                    // Nobody answers and nobody may wait: the lease ends the rest.
+                    waiting.drain(..).for_each(|job: Job| drop(Done(shared, job.owner.count)));
+                }
+            }
             Some(job) = inbox.recv(), if open => waiting.push_back(job),
             () = stop.cancelled(), if open => {
                 // What was dropped before the end is still passed; later drops leave it to the lease.

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 use uuid::Uuid;
@@ -80,6 +80,7 @@ impl Shared {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     stop: CancellationToken,
+    aborts: Vec<AbortHandle>,
     tasks: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
@@ -139,7 +140,8 @@ impl Core {
                 }
             }),
         ];
-        Arc::new(Self { shared, stop, tasks: tokio::sync::Mutex::new(tasks) })
+        let aborts = tasks.iter().map(JoinHandle::abort_handle).collect();
+        Arc::new(Self { shared, stop, aborts, tasks: tokio::sync::Mutex::new(tasks) })
     }
 
     /// Lets the tasks end.
@@ -156,6 +158,14 @@ impl Core {
             tasks.pop();
         }
     }
+
+    /// Ends what is left of tasks and connections at once.
+    pub(crate) async fn cut(&self) {
+        self.stop();
+        self.aborts.iter().for_each(AbortHandle::abort);
+        // The janitor did not come to it.
+        self.shared.server.close(Duration::ZERO).await;
+    }
 }
 
 impl Drop for Core {
@@ -164,13 +174,25 @@ impl Drop for Core {
     }
 }
 
-/// Runs a task's loop to its end. A panic is contained, told, and the loop begun again: one bad
-/// hold must not end the renewal of all others.
+/// Runs a task's loop to its end. After a panic the loop is begun again: one bad hold must not end
+/// the renewal of all others.
 async fn undying<F: Future<Output = ()>>(task: &'static str, mut run: impl FnMut() -> F) {
-    while let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
-        error!(task, panic = text, "a background task panicked; it goes on");
+    while contained(task, run()).await.is_none() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Contains and tells a panic of `work`: `None`.
+pub(super) async fn contained<T>(task: &'static str, work: impl Future<Output = T>) -> Option<T> {
+    let panic = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(done) => return Some(done),
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
+    error!(task, panic = text, "a background task panicked; it goes on");
+    None
+}
+
+#[cfg(test)]
+mod tests;
