@@ -348,9 +348,10 @@ async fn close_ends_at_once_behind_a_release_that_was_dropped() {
     let record = play.hold("a", LEASE).await;
     let shared = play.core.shared.clone();
     let releasing = tokio::spawn(async move { release(&shared, &record).await });
-    let Sent::Pass(..) = play.next().await else { panic!("no pass") };
+    let Sent::Pass(passed, _) = play.next().await else { panic!("no pass") };
     releasing.abort();
-    let Sent::Pass(_, answer) = play.next().await else { panic!("no second pass") };
+    let Sent::Pass(owner, answer) = play.next().await else { panic!("no second pass") };
+    assert_eq!(owner, passed);
     answer.send(Ok(reply(Passed::Released { broken: None }))).unwrap();
     tokio::time::timeout(SHORT, close(&play.core, Duration::from_secs(10))).await.expect("at once");
 }
