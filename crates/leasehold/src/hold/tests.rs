@@ -76,7 +76,10 @@ impl Server for Fake {
 
     fn renew<'a>(&'a self, batch: &'a [Renew], _: Duration) -> Call<'a, Vec<Result<Mine, Fault>>> {
         let yes = |one: &Renew| Ok(Mine::Yes { token: 7, remaining: one.lease });
-        Box::pin(std::future::ready(Ok(batch.iter().map(yes).collect())))
+        // As where a permission is taken away: the server looks at the keys, and runs nothing.
+        let denied = batch.iter().any(|one| one.keys.name() == "denied");
+        let answer = if denied { Err(fault(Why::Denied)) } else { Ok(batch.iter().map(yes).collect()) };
+        Box::pin(std::future::ready(answer))
     }
 
     fn pass<'a>(&'a self, pass: Pass<'a>, within: Duration) -> Call<'a, Reply<Passed>> {
@@ -182,11 +185,12 @@ impl Play {
         answer.send(Ok(reply(Taken::Busy(seen(LEASE))))).unwrap();
     }
 
-    async fn hold(&self, name: &str) -> Arc<Record> {
-        let (core, spec) = (self.core.clone(), spec(name, LEASE));
+    async fn hold(&self, name: &str, lease: Duration) -> Arc<Record> {
+        let (core, spec) = (self.core.clone(), spec(name, lease));
         let task = tokio::spawn(async move { attempt(&core.shared, &spec).await });
         let (_, answer) = self.take().await;
-        answer.send(Ok(held())).unwrap();
+        let body = Taken::Held { token: 7, remaining: lease, unclaimed: false };
+        answer.send(Ok(reply(body))).unwrap();
         let Ok(Tried::Held(record)) = task.await.unwrap() else { panic!("not held") };
         record
     }
@@ -307,7 +311,7 @@ async fn close_ends_in_time_although_nothing_answers() {
     let play = Play::new(Duration::from_millis(300));
     let mut holds = Vec::new();
     for n in 0..640 {
-        holds.push(play.hold(&format!("a{n}")).await);
+        holds.push(play.hold(&format!("a{n}"), LEASE).await);
     }
     let begun = Instant::now();
     close(&play.core, Duration::from_millis(200)).await;
@@ -324,7 +328,7 @@ async fn close_ends_in_time_although_nothing_answers() {
 #[tokio::test]
 async fn close_waits_for_a_release_under_way() {
     let play = Play::new(Duration::from_secs(5));
-    let record = play.hold("a").await;
+    let record = play.hold("a", LEASE).await;
     let shared = play.core.shared.clone();
     let releasing = tokio::spawn(async move { release(&shared, &record).await });
     let Sent::Pass(_, answer) = play.next().await else { panic!("no pass") };
@@ -341,12 +345,13 @@ async fn close_waits_for_a_release_under_way() {
 #[tokio::test]
 async fn close_ends_at_once_behind_a_release_that_was_dropped() {
     let play = Play::new(Duration::from_secs(5));
-    let record = play.hold("a").await;
+    let record = play.hold("a", LEASE).await;
     let shared = play.core.shared.clone();
     let releasing = tokio::spawn(async move { release(&shared, &record).await });
-    let Sent::Pass(..) = play.next().await else { panic!("no pass") };
+    let Sent::Pass(passed, _) = play.next().await else { panic!("no pass") };
     releasing.abort();
-    let Sent::Pass(_, answer) = play.next().await else { panic!("no second pass") };
+    let Sent::Pass(owner, answer) = play.next().await else { panic!("no second pass") };
+    assert_eq!(owner, passed);
     answer.send(Ok(reply(Passed::Released { broken: None }))).unwrap();
     tokio::time::timeout(SHORT, close(&play.core, Duration::from_secs(10))).await.expect("at once");
 }
@@ -373,4 +378,18 @@ async fn a_hold_behind_lost_answers_is_kept() {
     let record = task.await.unwrap().unwrap();
     assert!(record.is_open() && record.unsure);
     assert_eq!(record.owner, owner);
+}
+
+/// The error is that of the whole batch, and not of every hold in it.
+#[tokio::test]
+async fn a_hold_that_may_not_be_renewed_takes_no_other_with_it() {
+    let play = Play::new(Duration::from_secs(5));
+    let lease = Duration::from_millis(600);
+    let others = [play.hold("a", lease).await, play.hold("b", lease).await];
+    let denied = play.hold("denied", lease).await;
+    tokio::time::sleep(lease * 2).await;
+    assert_eq!(denied.lost_reason(), Some(LostReason::Unreachable));
+    for record in others {
+        assert!(record.is_open(), "{:?}", record.lost_reason());
+    }
 }
