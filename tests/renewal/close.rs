@@ -7,7 +7,7 @@ use leasehold_testkit::{Direction, Relay, Server, eventually, keys};
 use leasehold_tests::{client, take};
 use tokio::task::JoinSet;
 
-use crate::support::{Log, SOON, options_through, quiet, tasks};
+use crate::support::{Log, SOON, lost, options_through, quiet, tasks};
 
 async fn hold(client: &Client, count: usize) -> Vec<Guard> {
     let mut taking = JoinSet::new();
@@ -41,7 +41,7 @@ async fn case_r17_closing_with_a_hundred_holds_logs_no_error_and_leaves_no_task(
         assert_eq!(ended.unwrap_err().kind(), ErrorKind::Closed);
     }
     for guard in &guards {
-        assert_eq!(guard.lost().await, LostReason::Closed);
+        assert_eq!(lost(guard).await, LostReason::Closed);
         assert!(!guard.is_held());
     }
     let left = keys(&mut admin).await;
@@ -116,6 +116,6 @@ async fn must_8_closing_on_a_silent_server_takes_no_longer_than_it_may() {
     // One after the other, or in rounds, the 3,000 releases would time out for most of a minute.
     assert!(took < SOON, "closing took {took:?}");
     assert!(guards.iter().all(|guard| !guard.is_held()));
-    assert_eq!(guards[0].lost().await, LostReason::Closed);
+    assert_eq!(lost(&guards[0]).await, LostReason::Closed);
     eventually("no task is left", SOON, async || tasks() == before).await;
 }

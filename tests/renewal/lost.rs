@@ -6,7 +6,7 @@ use leasehold::{ErrorKind, Evicted, HoldState, LostReason, Outcome};
 use leasehold_testkit::{Server, eventually};
 use leasehold_tests::{client, take};
 
-use crate::support::{LEASE, Log, SOON, exists, pttl, quiet, throughout};
+use crate::support::{LEASE, Log, SOON, exists, lost, pttl, quiet, throughout};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -19,7 +19,7 @@ async fn case_l2_a_fixed_hold_that_ends_is_lost_and_says_so_everywhere() {
     let began = Instant::now();
     let guard = take(&lock).await;
     let states = guard.states();
-    assert_eq!(guard.lost().await, LostReason::Expired);
+    assert_eq!(lost(&guard).await, LostReason::Expired);
     assert!(began.elapsed() > SECOND / 2, "not before its time");
     assert!(!guard.is_held());
     assert_eq!(guard.remaining(), Duration::ZERO);
@@ -48,7 +48,7 @@ async fn case_l2_a_look_past_the_end_needs_no_timer() {
     assert!(!guard.is_held() && !renewed.is_held());
     assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
     assert_eq!(renewed.state(), HoldState::Lost(LostReason::Expired));
-    assert_eq!(renewed.lost().await, LostReason::Expired);
+    assert_eq!(lost(&renewed).await, LostReason::Expired);
     assert_eq!(renewed.confirm().await.unwrap_err().lost_reason(), Some(LostReason::Expired));
     assert_eq!(renewed.release().await.unwrap(), Outcome::Lost(LostReason::Expired));
 }
@@ -73,7 +73,7 @@ async fn case_l5_each_way_to_lose_a_hold_has_an_outcome_of_its_own() {
     assert_eq!(successor.release().await.unwrap(), Outcome::Released);
 
     let expired = take(&lock.fixed(Duration::from_millis(200)).unwrap()).await;
-    expired.lost().await;
+    lost(&expired).await;
     assert_eq!(expired.release().await.unwrap(), Outcome::Lost(LostReason::Expired));
 }
 
@@ -87,13 +87,13 @@ async fn must_3_5_a_hold_that_was_deleted_or_taken_is_lost_at_the_next_renewal()
     let lock = one.lock("a").unwrap().renewed(LEASE).unwrap();
     let guard = take(&lock).await;
     admin.call(&["DEL", "t:a"]).await;
-    assert_eq!(guard.lost().await, LostReason::Gone);
+    assert_eq!(lost(&guard).await, LostReason::Gone);
     drop(guard);
 
     let guard = take(&lock).await;
     admin.call(&["DEL", "t:a"]).await;
     let other = take(&two.lock("a").unwrap()).await;
-    assert_eq!(guard.lost().await, LostReason::Taken);
+    assert_eq!(lost(&guard).await, LostReason::Taken);
     assert!(other.confirm().await.is_ok());
     assert_eq!(log.with("lock lost").len(), 2, "each told once");
     quiet(&mut admin, LEASE).await;
@@ -112,7 +112,7 @@ async fn must_2_max_hold_ends_a_renewed_hold_for_its_waiters() {
         let lock = two.lock("a").unwrap();
         async move { lock.acquire_within(SOON).await.unwrap().acquired() }
     });
-    assert_eq!(guard.lost().await, LostReason::MaxHold);
+    assert_eq!(lost(&guard).await, LostReason::MaxHold);
     assert!(began.elapsed() >= limit, "not before its time");
     let next = next.await.unwrap().expect("the waiter is served");
     assert!(!guard.is_held() && next.is_held());
@@ -127,7 +127,7 @@ async fn must_2_max_hold_is_reached_by_renewals() {
     let lock = client.lock("a").unwrap().renewed(SECOND).unwrap().max_hold(SECOND * 3).unwrap();
     let began = Instant::now();
     let guard = take(&lock).await;
-    assert_eq!(guard.lost().await, LostReason::MaxHold);
+    assert_eq!(lost(&guard).await, LostReason::MaxHold);
     assert!(began.elapsed() >= SECOND * 3);
     drop(guard);
     drop(lock.acquire().await.unwrap());
@@ -165,7 +165,7 @@ async fn must_2_an_extended_fixed_hold_ends_at_its_new_time() {
     let began = Instant::now();
     let guard = take(&client.lock("a").unwrap().fixed(SECOND).unwrap()).await;
     let _ = guard.extend_to(SECOND * 3).await.unwrap();
-    assert_eq!(guard.lost().await, LostReason::Expired);
+    assert_eq!(lost(&guard).await, LostReason::Expired);
     assert!(began.elapsed() > SECOND * 2, "at its new end");
     eventually("the key is gone", SOON, async || !exists(&mut admin, "t:a").await).await;
 }

@@ -7,7 +7,7 @@ use leasehold_testkit::{Relay, Server, eventually};
 use leasehold_tests::{client, take};
 use tokio::task::JoinHandle;
 
-use crate::support::{LEASE, Log, SOON, exists, options_through, throughout};
+use crate::support::{LEASE, Log, SOON, exists, lost, options_through, throughout};
 
 /// Long enough that the margins of a hold, a good tenth of it, are more than a busy machine's delays.
 const LONG: Duration = Duration::from_secs(3);
@@ -60,7 +60,7 @@ async fn case_l1_an_unreachable_server_is_seen_as_risk_then_told_as_loss_within_
     let (seen, cancelled) = (watch(&guard), guard.cancellation_token());
     relay.refuse();
     relay.cut();
-    assert_eq!(guard.lost().await, LostReason::Unreachable);
+    assert_eq!(lost(&guard).await, LostReason::Unreachable);
     assert!(exists(&mut admin, "t:a").await, "told while nobody else could have it");
     assert!(cancelled.is_cancelled() && guard.cancellation_token().is_cancelled());
     assert!(!guard.is_held());
@@ -75,7 +75,7 @@ async fn case_l1_an_unreachable_server_is_seen_as_risk_then_told_as_loss_within_
     assert_eq!((error.kind(), error.lost_reason()), (ErrorKind::Lost, Some(LostReason::Unreachable)));
     eventually("what it left is passed", SOON, async || !exists(&mut admin, "t:a").await).await;
     throughout(LEASE, async || assert!(!guard.is_held() && !guard.states().has_changed().unwrap())).await;
-    assert_eq!(guard.lost().await, LostReason::Unreachable);
+    assert_eq!(lost(&guard).await, LostReason::Unreachable);
     assert_eq!(guard.release().await.unwrap(), Outcome::Lost(LostReason::Unreachable));
 
     let seen: Vec<_> = seen.await.unwrap().into_iter().map(|(_, state)| state).collect();
@@ -102,7 +102,7 @@ async fn case_l3_an_isolated_holder_is_told_before_another_client_has_the_lock()
         let first = guard.token();
         let held = guard.held();
         let told = tokio::spawn(async move {
-            let reason = guard.lost().await;
+            let reason = lost(&guard).await;
             (Instant::now(), reason)
         });
         let next = tokio::spawn(async move {

@@ -5,8 +5,8 @@ use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-use leasehold::{Client, ClientBuilder};
-use leasehold_testkit::{Admin, Relay, Server, stats};
+use leasehold::{Client, ClientBuilder, Guard, LostReason};
+use leasehold_testkit::{Admin, Relay, Server, patience, stats};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::subscriber::Interest;
@@ -32,6 +32,12 @@ pub(crate) async fn throughout(span: Duration, mut look: impl AsyncFnMut()) {
 pub(crate) async fn quiet(admin: &mut Admin, span: Duration) {
     let before = stats(admin).await.scripts();
     throughout(span, async || assert_eq!(stats(admin).await.scripts(), before, "a command was sent")).await;
+}
+
+/// The reason of the loss that is bound to come.
+pub(crate) async fn lost(guard: &Guard) -> LostReason {
+    let lost = tokio::time::timeout(patience(SOON * 2), guard.lost()).await;
+    lost.unwrap_or_else(|_| panic!("a loss was never told: {guard:?}"))
 }
 
 /// A client of `server` through a relay.

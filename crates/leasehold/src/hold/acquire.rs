@@ -63,8 +63,9 @@ pub(crate) async fn attempt(shared: &Arc<Shared>, spec: &Arc<Spec>) -> Result<Tr
             Phase::Won { sent, token, remaining, unclaimed } => {
                 match seat.won(sent, token, remaining, unclaimed).await? {
                     Won::Held(record) => return Ok(Tried::Held(record)),
+                    Won::Stale if retry + 1 < TRIES => seat.settle(),
                     Won::TooLate if retry + 1 < TRIES => seat.start_over()?,
-                    Won::TooLate | Won::NotOurs => return Err(seat.too_late()),
+                    Won::TooLate | Won::Stale | Won::NotOurs => return Err(seat.too_late()),
                 }
             }
             Phase::Failed(fault) if fault.is_temporary() && retry + 1 < TRIES => {
@@ -93,8 +94,8 @@ pub(crate) struct TakeCall {
 impl Shared {
     /// Notes that a `take` of this owner goes out. `None` when the owner is gone, when there is news
     /// for it, or when one is under way already, whose answer is as good: of two, the later answer
-    /// would find an owner that holds.
-    pub(crate) fn begin_take(&self, owner: OwnerId, waits: bool) -> Option<TakeCall> {
+    /// would find an owner that holds. `checks`: it is the task `waits` that sends it.
+    pub(crate) fn begin_take(&self, owner: OwnerId, waits: bool, checks: bool) -> Option<TakeCall> {
         let mut table = self.table();
         let asking = table.asking(owner.count)?;
         if asking.in_flight > 0 || !matches!(asking.phase, Phase::Waiting) {
@@ -105,6 +106,7 @@ impl Shared {
         asking.trace = asking.trace.max(asked);
         let sent = *asking.first_sent.get_or_insert_with(clock::now);
         asking.in_flight += 1;
+        asking.checked = checks;
         let mode = if waits { Mode::Wait(asking.ticket) } else { Mode::Try };
         Some(TakeCall { owner, spec: asking.spec.clone(), mode, sent, was_queued: asking.queued })
     }
@@ -315,8 +317,8 @@ mod tests {
         let spec =
             Arc::new(Spec { keys, lease, kind: Kind::Renewed, max_hold: None, who: "p1@host/".to_owned() });
         let mut seat = Seat::enter(&core.shared, &spec, true).unwrap();
-        let call = core.shared.begin_take(seat.owner, true).unwrap();
-        assert!(core.shared.begin_take(seat.owner, true).is_none(), "one at a time");
+        let call = core.shared.begin_take(seat.owner, true, false).unwrap();
+        assert!(core.shared.begin_take(seat.owner, true, true).is_none(), "one at a time");
         let held = || {
             let body = Taken::Held { token: 7, remaining: lease, unclaimed: false };
             Ok(Reply { at: ServerTime(1), grant: None, body })

@@ -4,12 +4,12 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
-use tokio::time::{Instant, timeout_at};
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 use uuid::Uuid;
@@ -80,7 +80,8 @@ impl Shared {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     stop: CancellationToken,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    aborts: Vec<AbortHandle>,
+    tasks: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Core {
@@ -120,7 +121,14 @@ impl Core {
             tokio::spawn({
                 let (shared, stop) = (shared.clone(), stop.clone());
                 let pushes = Arc::new(tokio::sync::Mutex::new(pushes));
-                async move { undying("waits", || check::waits(&shared, &pushes, &stop)).await }
+                async move {
+                    undying("waits", || {
+                        let wakers = shared.table().forget_checks();
+                        wakers.into_iter().for_each(Waker::wake);
+                        check::waits(&shared, &pushes, &stop)
+                    })
+                    .await;
+                }
             }),
             tokio::spawn({
                 let (shared, stop) = (shared.clone(), stop.clone());
@@ -132,25 +140,31 @@ impl Core {
                 }
             }),
         ];
-        Arc::new(Self { shared, stop, tasks: Mutex::new(tasks) })
+        let aborts = tasks.iter().map(JoinHandle::abort_handle).collect();
+        Arc::new(Self { shared, stop, aborts, tasks: tokio::sync::Mutex::new(tasks) })
     }
 
-    /// Ends the tasks and waits for them, until `end` at the most: then what is left of them is cut.
-    pub(crate) async fn stop(&self, end: Instant) {
+    /// Lets the tasks end.
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        let mut cut = false;
-        for mut task in tasks {
+    }
+
+    /// Waits until they have ended. Whoever comes second waits as long; dropped, it changes nothing.
+    pub(crate) async fn stopped(&self) {
+        let mut tasks = self.tasks.lock().await;
+        while let Some(task) = tasks.last_mut() {
             // A task ends by itself; if its runtime is shutting down it is gone already.
-            if timeout_at(end, &mut task).await.is_err() {
-                task.abort();
-                cut = true;
-            }
+            let _ = task.await;
+            tasks.pop();
         }
-        if cut {
-            // The janitor did not come to it.
-            self.shared.server.close(Duration::ZERO).await;
-        }
+    }
+
+    /// Ends what is left of tasks and connections at once.
+    pub(crate) async fn cut(&self) {
+        self.stop();
+        self.aborts.iter().for_each(AbortHandle::abort);
+        // The janitor did not come to it.
+        self.shared.server.close(Duration::ZERO).await;
     }
 }
 

@@ -141,8 +141,8 @@ impl Play {
         }
     }
 
-    fn waiter(&self, name: &str) -> JoinHandle<Result<Arc<Record>, Error>> {
-        let (core, spec) = (self.core.clone(), spec(name));
+    fn waiter(&self, name: &str, lease: Duration) -> JoinHandle<Result<Arc<Record>, Error>> {
+        let (core, spec) = (self.core.clone(), spec(name, lease));
         tokio::spawn(async move {
             match wait(&core.shared, &spec, None).await? {
                 Waited::Held(record) => Ok(record),
@@ -158,7 +158,7 @@ impl Play {
         remaining: Duration,
         open: bool,
     ) -> (OwnerId, JoinHandle<Result<Arc<Record>, Error>>) {
-        let task = self.waiter("a");
+        let task = self.waiter("a", LEASE);
         if !open {
             self.no().await;
             let Sent::Listen(answer) = self.next().await else { panic!("no listen") };
@@ -183,7 +183,7 @@ impl Play {
     }
 
     async fn hold(&self, name: &str) -> Arc<Record> {
-        let (core, spec) = (self.core.clone(), spec(name));
+        let (core, spec) = (self.core.clone(), spec(name, LEASE));
         let task = tokio::spawn(async move { attempt(&core.shared, &spec).await });
         let (_, answer) = self.take().await;
         answer.send(Ok(held())).unwrap();
@@ -196,9 +196,9 @@ impl Play {
     }
 }
 
-fn spec(name: &str) -> Arc<Spec> {
+fn spec(name: &str, lease: Duration) -> Arc<Spec> {
     let keys = Keys::new("", name).unwrap();
-    Arc::new(Spec { keys, lease: LEASE, kind: Kind::Renewed, max_hold: None, who: "t".to_owned() })
+    Arc::new(Spec { keys, lease, kind: Kind::Renewed, max_hold: None, who: "t".to_owned() })
 }
 
 fn reply<T>(body: T) -> Reply<T> {
@@ -230,7 +230,7 @@ async fn checked_while_it_opens_the_channel(
     oneshot::Sender<Result<Reply<Taken>, Fault>>,
     oneshot::Sender<Result<(), Fault>>,
 ) {
-    let task = play.waiter("a");
+    let task = play.waiter("a", LEASE);
     play.no().await;
     let Sent::Listen(answer) = play.next().await else { panic!("no listen") };
     answer.send(Ok(())).unwrap();
@@ -349,4 +349,28 @@ async fn close_ends_at_once_behind_a_release_that_was_dropped() {
     let Sent::Pass(_, answer) = play.next().await else { panic!("no second pass") };
     answer.send(Ok(reply(Passed::Released { broken: None }))).unwrap();
     tokio::time::timeout(SHORT, close(&play.core, Duration::from_secs(10))).await.expect("at once");
+}
+
+/// Its checks were not answered for longer than half of the lease; then it is told that the lock is
+/// its own. It looks again, and gives nothing away.
+#[tokio::test]
+async fn a_hold_behind_lost_answers_is_kept() {
+    let play = Play::new(SHORT);
+    let lease = Duration::from_secs(1);
+    let task = play.waiter("a", lease);
+    play.no().await;
+    let Sent::Listen(answer) = play.next().await else { panic!("no listen") };
+    answer.send(Ok(())).unwrap();
+    let (owner, answer) = play.take().await;
+    answer.send(Ok(in_line(5, Duration::ZERO, Subscribers::Count(1)))).unwrap();
+    let lost = [play.take().await, play.take().await];
+    for fresh in [false, true] {
+        let (asked, answer) = play.take().await;
+        assert_eq!(asked, owner);
+        assert!(fresh || lost[0].1.is_closed() && lost[1].1.is_closed());
+        answer.send(Ok(reply(Taken::Held { token: 7, remaining: lease, unclaimed: false }))).unwrap();
+    }
+    let record = task.await.unwrap().unwrap();
+    assert!(record.is_open() && record.unsure);
+    assert_eq!(record.owner, owner);
 }

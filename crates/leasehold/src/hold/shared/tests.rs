@@ -1,6 +1,6 @@
 //! A panic in a background task, brought about by a server that panics.
 
-use std::fmt::Debug;
+use std::fmt::{Debug, Write as _};
 use std::sync::atomic::AtomicU32;
 
 use tokio::time::{sleep, timeout};
@@ -86,7 +86,7 @@ struct Text(String);
 
 impl Visit for Text {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.0 += &format!("{field}={value:?} ");
+        write!(self.0, "{field}={value:?} ").unwrap();
     }
 }
 
