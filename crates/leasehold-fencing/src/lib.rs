@@ -30,6 +30,10 @@ mod gate;
 mod malformed;
 mod memory;
 mod refused;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod scope;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod sql;
 mod store;
 mod text;
 mod token;
@@ -40,6 +44,14 @@ pub use gate::{Gate, Passage};
 pub use malformed::MalformedToken;
 pub use memory::{Memory, MemoryClaim};
 pub use refused::FenceError;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub use sql::{Dialect, FencedTx, Isolation, RowClaim, RowFence, RowUpdate, SqlClaim, SqlFence};
+#[cfg(feature = "mysql")]
+pub use sql::{MySqlFence, MySqlRowFence};
+#[cfg(feature = "postgres")]
+pub use sql::{PgFence, PgRowFence};
+#[cfg(feature = "sqlite")]
+pub use sql::{SqliteFence, SqliteRowFence};
 pub use store::FencedStore;
 pub use token::Token;
 pub use verdict::{Mark, Verdict};

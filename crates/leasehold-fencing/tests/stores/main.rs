@@ -1,0 +1,11 @@
+//! Every store, on the real thing: `cargo test -p leasehold-fencing --all-features`.
+//!
+//! A database that is not installed is skipped, and the test says so; with `LEASEHOLD_REQUIRE_ALL` set
+//! it fails instead.
+
+// Shared by the modules; which of it is used depends on the features.
+#[allow(dead_code)]
+mod support;
+
+#[cfg(all(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod sql;

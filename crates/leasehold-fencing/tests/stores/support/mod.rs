@@ -1,0 +1,4 @@
+//! Servers as values, and tokens.
+
+pub(crate) mod server;
+pub(crate) mod tokens;
