@@ -13,12 +13,12 @@ const RESERVED: [&str; 8] =
     [":queue", ":fence", ":waiters", ":facts", ":value", ":permits", ":count", ":members"];
 
 /// The keys of one lock, all in one cluster slot. Cheap to clone.
-#[derive(Clone, PartialEq, Eq, Hash)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Keys(Arc<Names>);
 
-#[derive(PartialEq, Eq, Hash)]
+#[derive(PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Names {
-    name: Box<str>,
+    name: Arc<str>,
     /// What side keys begin with: the name itself where it has a hash tag, else the name in braces.
     stem: Box<str>,
 }
@@ -65,6 +65,11 @@ impl Keys {
     /// The bare key: the holder's hash (`N` in docs/protocol.md).
     pub(crate) fn name(&self) -> &str {
         &self.0.name
+    }
+
+    /// The same, shared: every token of the lock carries it.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.0.name.clone()
     }
 
     /// The fence counter (`F`).

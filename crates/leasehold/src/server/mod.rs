@@ -9,6 +9,11 @@
 //! not the future lives on. Calls are executed in the order of their first poll: all of them go
 //! through one connection at a time.
 
+mod redis;
+
+pub(crate) use redis::endpoint::{BadEndpoint, Endpoint};
+pub(crate) use redis::{connect, tuning::Tuning};
+
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -111,14 +116,21 @@ pub(crate) struct Pass<'a> {
 pub(crate) enum Target<'a> {
     Own(OwnerId),
     /// By force: exactly the hold that was shown, whoever it belongs to.
-    Seen { owner: &'a str, token: u64 },
+    Seen {
+        owner: &'a str,
+        token: u64,
+    },
     /// By force: exactly the foreign record that was shown.
-    Foreign { kind: &'a str, print: &'a str },
+    Foreign {
+        kind: &'a str,
+        print: &'a str,
+    },
 }
 
 /// What every deciding reply carries.
 #[derive(Debug, Clone)]
 pub(crate) struct Reply<T> {
+    /// Zero in the reply to a release that needed no clock.
     pub(crate) at: ServerTime,
     /// A grant to *another* owner of this client that the server mentions: its push may be lost.
     pub(crate) grant: Option<Grant>,
@@ -129,7 +141,8 @@ pub(crate) struct Reply<T> {
 pub(crate) enum Taken {
     /// Yours. `unclaimed`: by a hand-over, with the short claim lease only.
     Held { token: u64, remaining: Duration, unclaimed: bool },
-    /// Waiting. `missing`: a ticket came but the owner was not in the queue any more.
+    /// Waiting, with so many in front (`place`). `missing`: a ticket came but the owner was not in the
+    /// queue any more.
     Queued { ticket: Ticket, place: u64, missing: bool, subscribers: Subscribers, seen: Contention },
     /// Somebody has it, and this try does not wait.
     Busy(Contention),
@@ -187,7 +200,10 @@ pub(crate) struct Grant {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Mine {
     /// Still yours: this token counts, this much was left when the script ran.
-    Yes { token: u64, remaining: Duration },
+    Yes {
+        token: u64,
+        remaining: Duration,
+    },
     No(Found),
 }
 
@@ -223,9 +239,16 @@ pub(crate) struct Looked {
 pub(crate) enum Push {
     Grant(Grant),
     /// A hold of this client was ended by force.
-    Evicted { lock: String, owner: OwnerId, token: u64 },
+    Evicted {
+        lock: String,
+        owner: OwnerId,
+        token: u64,
+    },
     /// The lock is free but its fence counter cannot be used: this waiter's `take` meets the error.
-    CounterBroken { lock: String, owner: OwnerId },
+    CounterBroken {
+        lock: String,
+        owner: OwnerId,
+    },
     /// Messages may have been lost: the channel was opened again, or its buffer ran over, or the
     /// command connection is a new one.
     Missed,
@@ -263,4 +286,25 @@ pub(crate) enum Why {
     Closed,
     /// A reply this release does not understand.
     Protocol,
+}
+
+impl Fault {
+    /// A reply that does not have the form of its script's.
+    pub(crate) fn garbled(call: &str) -> Self {
+        Self {
+            why: Why::Protocol,
+            text: format!("the reply to {call} was not understood"),
+            may_have_run: true,
+        }
+    }
+
+    /// Whether the same request may succeed later without anybody's doing.
+    pub(crate) fn is_temporary(&self) -> bool {
+        matches!(self.why, Why::Unavailable | Why::TimedOut | Why::Refusing)
+    }
+
+    /// Whether the server has no memory for a write.
+    pub(crate) fn is_full(&self) -> bool {
+        self.why == Why::Full
+    }
 }

@@ -1,0 +1,247 @@
+//! One try; and how a `take` is sent and its answer taken in, whoever sends it.
+
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::Waker;
+use std::time::Duration;
+
+use tracing::{debug, trace, warn};
+
+use super::record::Record;
+use super::release::Job;
+use super::seat::{Seat, Won};
+use super::shared::Shared;
+use super::table::{Phase, Table, Trace};
+use crate::busy::Busy;
+use crate::clock::{self, Moment};
+use crate::error::Error;
+use crate::key::Keys;
+use crate::lease::{self, Kind};
+use crate::owner::OwnerId;
+use crate::server::{Contention, Fault, Holder, Mode, Remaining, Reply, Subscribers, Take, Taken};
+
+/// The longest time between two checks of a waited lock.
+const CHECK_MAX: Duration = Duration::from_secs(30);
+
+/// The shortest: however short the leases of others are, no loop spins.
+const CHECK_MIN: Duration = Duration::from_millis(50);
+
+/// Spreads the checks of many clients that were told the same time.
+const CHECK_JITTER: Duration = Duration::from_millis(150);
+
+/// Transmissions of one try before its caller is told.
+const TRIES: u32 = 3;
+
+/// What an acquisition asks for.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) keys: Keys,
+    pub(crate) lease: Duration,
+    pub(crate) kind: Kind,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) who: String,
+}
+
+pub(crate) enum Tried {
+    Held(Arc<Record>),
+    Busy(Busy),
+}
+
+/// Takes the lock or says who has it. Never waits for a turn.
+pub(crate) async fn attempt(shared: &Arc<Shared>, spec: &Arc<Spec>) -> Result<Tried, Error> {
+    let mut seat = Seat::enter(shared, spec, false)?;
+    let mut retry = 0;
+    loop {
+        seat.take().await;
+        match seat.phase() {
+            Phase::Waiting => {
+                return match seat.seen() {
+                    Some(busy) => Ok(Tried::Busy(busy)),
+                    None => Err(seat.error(Fault::garbled("take"))),
+                };
+            }
+            Phase::Won { sent, token, remaining, unclaimed } => {
+                match seat.won(sent, token, remaining, unclaimed).await? {
+                    Won::Held(record) => return Ok(Tried::Held(record)),
+                    Won::TooLate if retry + 1 < TRIES => seat.start_over()?,
+                    Won::TooLate | Won::NotOurs => return Err(seat.too_late()),
+                }
+            }
+            Phase::Failed(fault) if fault.is_temporary() && retry + 1 < TRIES => {
+                debug!(lock = spec.keys.name(), owner = %seat.owner, %fault, retry, "a try failed");
+                tokio::time::sleep(shared.settings.backoff.delay(retry, &shared.chance)).await;
+                seat.settle();
+            }
+            Phase::Failed(fault) => return Err(seat.error(fault)),
+            Phase::Hopeless(why) => return Err(seat.hopeless(why)),
+            Phase::Closed => return Err(seat.closed()),
+            Phase::Void | Phase::Granted { .. } => seat.start_over()?,
+        }
+        retry += 1;
+    }
+}
+
+/// One `take` on its way.
+pub(crate) struct TakeCall {
+    owner: OwnerId,
+    spec: Arc<Spec>,
+    mode: Mode,
+    sent: Moment,
+    was_queued: bool,
+}
+
+impl Shared {
+    /// Notes that a `take` of this owner goes out. `None` when the owner is gone.
+    pub(crate) fn begin_take(&self, owner: OwnerId, waits: bool) -> Option<TakeCall> {
+        let mut table = self.table();
+        let asking = table.asking(owner.count)?;
+        // Twice the same question without an answer in between: either may be the one that won.
+        let asked = if asking.first_sent.is_some() { Trace::Unknown } else { Trace::Known };
+        asking.trace = asking.trace.max(asked);
+        let sent = *asking.first_sent.get_or_insert_with(clock::now);
+        asking.in_flight += 1;
+        let mode = if waits { Mode::Wait(asking.ticket) } else { Mode::Try };
+        Some(TakeCall { owner, spec: asking.spec.clone(), mode, sent, was_queued: asking.queued })
+    }
+
+    pub(crate) async fn send_take(&self, call: &TakeCall) -> Result<Reply<Taken>, Fault> {
+        let spec = &*call.spec;
+        let take = Take {
+            keys: &spec.keys,
+            owner: call.owner,
+            lease: spec.lease,
+            claim: lease::claim_time(spec.lease),
+            mode: call.mode,
+            check_max: CHECK_MAX,
+            who: &spec.who,
+        };
+        self.server.take(take, self.settings.command_timeout).await
+    }
+
+    /// Takes in the answer to a `take`, whoever sent it.
+    pub(crate) fn took(&self, call: &TakeCall, answer: Result<Reply<Taken>, Fault>) {
+        let keys = &call.spec.keys;
+        let count = call.owner.count;
+        let now = clock::now();
+        let mut table = self.table();
+        let Some(asking) = table.asking(count) else {
+            drop(table);
+            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer {
+                // It left while this was under way. Its pass came behind, but once more is cheap.
+                self.pass_later(Job::of_owner(keys, call.owner, true, call.spec.lease));
+            }
+            return;
+        };
+        asking.in_flight -= 1;
+        let mut repair = false;
+        let mut due = None;
+        let (waker, grant) = match answer {
+            Ok(Reply { at, grant, body }) => {
+                asking.fault = None;
+                if asking.in_flight == 0 {
+                    asking.first_sent = None;
+                }
+                trace!(lock = keys.name(), owner = %call.owner, ?body, "take answered");
+                let waker = match body {
+                    Taken::Held { token, remaining, unclaimed } => {
+                        table.turn(count, Phase::Won { sent: call.sent, token, remaining, unclaimed })
+                    }
+                    Taken::Queued { ticket, place, missing, subscribers, seen } => {
+                        asking.queued = matches!(asking.phase, Phase::Waiting);
+                        let hopeless = hopeless(&seen);
+                        due = Some(now + self.check_after(&seen, keys));
+                        asking.seen = Some(Busy::new(seen, at, Some(place + 1)));
+                        repair = subscribers == Subscribers::Count(0);
+                        table.set_ticket(count, ticket);
+                        if missing && call.was_queued && table.refill(keys, count) {
+                            self.checks.notify_one();
+                        }
+                        news(&mut table, count, hopeless)
+                    }
+                    Taken::Busy(seen) => {
+                        let hopeless = hopeless(&seen);
+                        asking.seen = Some(Busy::new(seen, at, None));
+                        news(&mut table, count, hopeless)
+                    }
+                    Taken::Void => table.turn(count, Phase::Void),
+                };
+                (waker, grant)
+            }
+            Err(fault) => {
+                if fault.may_have_run {
+                    asking.trace = Trace::Unknown;
+                }
+                asking.fault = Some(fault.clone());
+                if !fault.may_have_run && asking.in_flight == 0 {
+                    asking.first_sent = None;
+                }
+                // Who has a ticket keeps it through a full server and any outage.
+                let keeps = asking.ticket.is_some() && (fault.is_temporary() || fault.is_full());
+                let waker = if keeps || !matches!(asking.phase, Phase::Waiting) {
+                    due = Some(now + self.settings.backoff.cap.max(CHECK_MIN));
+                    debug!(lock = keys.name(), owner = %call.owner, %fault, "a check failed");
+                    asking.waker.take()
+                } else {
+                    table.turn(count, Phase::Failed(fault))
+                };
+                (waker, None)
+            }
+        };
+        if let Some(due) = due
+            && table.arm(keys, due)
+        {
+            self.checks.notify_one();
+        }
+        drop(table);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
+        if repair {
+            self.listening.store(false, Ordering::Release);
+            self.server.repair();
+        }
+        if let Some(grant) = grant {
+            self.granted(&grant, Some(call.sent));
+        }
+    }
+
+    /// How long until a lock with such a holder is checked again.
+    fn check_after(&self, seen: &Contention, keys: &Keys) -> Duration {
+        let told = match seen.remaining {
+            Remaining::For(span) => span,
+            Remaining::Undecided => Duration::ZERO,
+            Remaining::NoExpiry => {
+                warn!(lock = keys.name(), "the holder's record has no expiry; waiting for its release");
+                CHECK_MAX
+            }
+        };
+        self.check_in(told)
+    }
+
+    /// The told time and a jitter, within the bounds.
+    pub(crate) fn check_in(&self, told: Duration) -> Duration {
+        (told + self.chance.below(CHECK_JITTER)).clamp(CHECK_MIN, CHECK_MAX)
+    }
+}
+
+/// Lets an asking owner's task look again: at a hopeless lock, or at what was just learnt.
+fn news(table: &mut Table, owner: u64, hopeless: Option<&'static str>) -> Option<Waker> {
+    match hopeless {
+        Some(why) => table.turn(owner, Phase::Hopeless(why)),
+        None => table.asking(owner).and_then(|asking| asking.waker.take()),
+    }
+}
+
+/// Why no lock client waits behind this, if it is so: a record that is no lock, or one that never
+/// ends and whose owner we cannot know to be alive.
+fn hopeless(seen: &Contention) -> Option<&'static str> {
+    match (&seen.holder, seen.remaining) {
+        (Some(Holder::Foreign { kind, .. }), _) if kind != "hash" => {
+            Some("the name holds a value that is no lock of this library or of Redisson")
+        }
+        (Some(Holder::Foreign { .. }), Remaining::NoExpiry) => {
+            Some("the name holds a foreign record without an expiry, which nobody may ever release")
+        }
+        _ => None,
+    }
+}

@@ -1,0 +1,45 @@
+//! The end of a client: waiters leave first, so that none of them is served by the release of its
+//! own client's holds; then the holds are released.
+
+use std::time::Duration;
+
+use tracing::{debug, warn};
+
+use super::release::Job;
+use super::shared::Core;
+use super::table::{State, Trace};
+use crate::outcome::LostReason;
+use crate::owner::OwnerId;
+
+pub(crate) async fn close(core: &Core, within: Duration) {
+    let shared = &core.shared;
+    shared.table().closing = true;
+    let orderly = async {
+        let asking = shared.table().all_asking();
+        let waiters = asking.len();
+        for count in asking {
+            let Some(State::Asking(mut asking)) = shared.table().remove(count) else { continue };
+            if asking.trace != Trace::None {
+                let owner = OwnerId { client: shared.client, count };
+                let tombstone = asking.needs_tombstone();
+                shared.pass_later(Job::of_owner(&asking.spec.keys, owner, tombstone, asking.spec.lease));
+            }
+            // Its task finds the owner gone, and answers `Closed`.
+            if let Some(waker) = asking.waker.take() {
+                waker.wake();
+            }
+        }
+        // Half of the time at most: holds matter more.
+        let _ = tokio::time::timeout(within / 2, shared.janitor.idle()).await;
+        let held = shared.table().all_held();
+        debug!(waiters, holds = held.len(), "closing");
+        for record in held {
+            shared.lose(&record, LostReason::Closed);
+        }
+        shared.janitor.idle().await;
+    };
+    if tokio::time::timeout(within, orderly).await.is_err() {
+        warn!(?within, "closed before every hold was released; leases end what is left");
+    }
+    core.stop().await;
+}
