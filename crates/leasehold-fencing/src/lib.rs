@@ -27,11 +27,18 @@
 
 mod conformance;
 mod gate;
+#[cfg(feature = "issue")]
+mod issue;
 mod malformed;
 mod memory;
+#[cfg(feature = "redis")]
+mod redis;
 mod refused;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod repair;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite", feature = "redis"))]
 mod scope;
+#[cfg(any(feature = "redis", feature = "issue"))]
+mod script;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod sql;
 mod store;
@@ -41,9 +48,14 @@ mod verdict;
 
 pub use conformance::{Violation, conformance};
 pub use gate::{Gate, Passage};
+#[cfg(feature = "issue")]
+pub use issue::{IssueError, Issuer};
 pub use malformed::MalformedToken;
 pub use memory::{Memory, MemoryClaim};
+#[cfg(feature = "redis")]
+pub use redis::{FencedCommand, RedisClaim, RedisFence};
 pub use refused::FenceError;
+pub use repair::{Reissue, RepairError, claim_repairing};
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 pub use sql::{Dialect, FencedTx, Isolation, RowClaim, RowFence, RowUpdate, SqlClaim, SqlFence};
 #[cfg(feature = "mysql")]

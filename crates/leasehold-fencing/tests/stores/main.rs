@@ -7,5 +7,9 @@
 #[allow(dead_code)]
 mod support;
 
+#[cfg(feature = "issue")]
+mod issue;
+#[cfg(feature = "redis")]
+mod redis;
 #[cfg(all(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod sql;

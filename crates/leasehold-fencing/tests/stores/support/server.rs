@@ -1,7 +1,6 @@
 //! Database servers: started when first asked for, shared by the tests that run at that time, stopped
 //! with the last of them.
 
-use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -50,7 +49,6 @@ pub(crate) struct Shared {
 
 pub(crate) static POSTGRES: Shared = Shared::new("PostgreSQL", "LEASEHOLD_POSTGRES", postgres);
 pub(crate) static MARIADB: Shared = Shared::new("MariaDB", "LEASEHOLD_MYSQL", mariadb);
-pub(crate) static REDIS: Shared = Shared::new("Redis", "LEASEHOLD_REDIS", redis);
 
 impl Shared {
     const fn new(name: &'static str, variable: &'static str, start: fn(PathBuf) -> Option<Server>) -> Self {
@@ -116,22 +114,6 @@ fn mariadb(directory: PathBuf) -> Option<Server> {
     wait_for(&socket);
     let url = format!("mysql://root@localhost/mysql?socket={}", socket.display());
     Some(Server::spawned(url, child, directory))
-}
-
-fn redis(directory: PathBuf) -> Option<Server> {
-    let server = which("redis-server").or_else(|| which("valkey-server"))?;
-    std::fs::create_dir_all(&directory).unwrap();
-    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let socket = directory.join("sock");
-    let mut redis = Command::new(server);
-    redis.args(["--port", &port.to_string(), "--save", "", "--appendonly", "no", "--dir"]);
-    redis.arg(&directory).arg("--unixsocket").arg(&socket);
-    let child = redis.stderr(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    wait_for(&socket);
-    let mut ping = UnixStream::connect(&socket).unwrap();
-    ping.write_all(b"PING\r\n").unwrap();
-    ping.read_exact(&mut [0; 7]).unwrap();
-    Some(Server::spawned(format!("redis://127.0.0.1:{port}"), child, directory))
 }
 
 /// PostgreSQL refuses to run as root, so root runs it as its own user.
