@@ -26,7 +26,11 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod conformance;
+mod environment;
 mod gate;
+mod held;
+#[cfg(feature = "http")]
+pub mod http;
 #[cfg(feature = "issue")]
 mod issue;
 mod malformed;
@@ -35,10 +39,12 @@ mod memory;
 mod redis;
 mod refused;
 mod repair;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite", feature = "redis"))]
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite", feature = "redis", feature = "http"))]
 mod scope;
 #[cfg(any(feature = "redis", feature = "issue"))]
 mod script;
+#[cfg(feature = "serde")]
+mod serde;
 #[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
 mod sql;
 mod store;
@@ -48,6 +54,7 @@ mod verdict;
 
 pub use conformance::{Violation, conformance};
 pub use gate::{Gate, Passage};
+pub use held::Held;
 #[cfg(feature = "issue")]
 pub use issue::{IssueError, Issuer};
 pub use malformed::MalformedToken;

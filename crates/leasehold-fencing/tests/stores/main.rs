@@ -7,6 +7,8 @@
 #[allow(dead_code)]
 mod support;
 
+#[cfg(feature = "http")]
+mod http;
 #[cfg(feature = "issue")]
 mod issue;
 #[cfg(feature = "redis")]
