@@ -35,11 +35,20 @@ pub mod http;
 mod issue;
 mod malformed;
 mod memory;
+#[cfg(feature = "object-store")]
+mod object;
 #[cfg(feature = "redis")]
 mod redis;
 mod refused;
 mod repair;
-#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite", feature = "redis", feature = "http"))]
+#[cfg(any(
+    feature = "postgres",
+    feature = "mysql",
+    feature = "sqlite",
+    feature = "redis",
+    feature = "http",
+    feature = "object-store"
+))]
 mod scope;
 #[cfg(any(feature = "redis", feature = "issue"))]
 mod script;
@@ -59,6 +68,8 @@ pub use held::Held;
 pub use issue::{IssueError, Issuer};
 pub use malformed::MalformedToken;
 pub use memory::{Memory, MemoryClaim};
+#[cfg(feature = "object-store")]
+pub use object::{FencedObject, ObjectFence, content_of};
 #[cfg(feature = "redis")]
 pub use redis::{FencedCommand, RedisClaim, RedisFence};
 pub use refused::FenceError;

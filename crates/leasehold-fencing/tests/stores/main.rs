@@ -11,6 +11,8 @@ mod support;
 mod http;
 #[cfg(feature = "issue")]
 mod issue;
+#[cfg(feature = "object-store")]
+mod object;
 #[cfg(feature = "redis")]
 mod redis;
 #[cfg(all(feature = "postgres", feature = "mysql", feature = "sqlite"))]
