@@ -1,6 +1,8 @@
 //! What fencing costs, as a ratio to the same work without it: `cargo bench -p leasehold-fencing
 //! --all-features`. Bare and fenced rounds alternate, and the ratio is that of their medians.
 
+#![allow(clippy::expect_used, clippy::unwrap_used, reason = "a bench that cannot set itself up may panic")]
+
 use std::collections::HashMap;
 use std::hint::black_box;
 use std::sync::{Arc, Mutex};

@@ -46,7 +46,7 @@ use crate::{Gate, Token};
 ///
 /// The gate knows what this process has seen. Where a service has replicas, or restarts, the marks must
 /// be with the data: then use the layer without a gate, claim in the handler from
-/// [`SqlFence`](crate::FencedStore) or another store, and answer refusals with
+/// `SqlFence` or another store, and answer refusals with
 /// [`problem`](super::problem()).
 #[derive(Clone)]
 pub struct FenceLayer {

@@ -56,7 +56,8 @@ async fn ask(address: &str, method: &str, path: &str, headers: &[String]) -> (u1
     let mut stream = TcpStream::connect(address).await.unwrap();
     let mut request = format!("{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n");
     for header in headers {
-        request += &format!("{header}\r\n");
+        request.push_str(header);
+        request.push_str("\r\n");
     }
     stream.write_all(format!("{request}\r\n").as_bytes()).await.unwrap();
     let mut answer = String::new();
@@ -155,8 +156,8 @@ async fn a_client_whose_time_is_over_sends_nothing() {
         token: Mutex::new(token("orders:1", 7, 1)),
         remaining: Mutex::new(Duration::from_secs(1)),
     });
-    let sent = Arc::new(AtomicUsize::new(0));
-    let count = Arc::clone(&sent);
+    let requests = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&requests);
     let mut client =
         AttachLayer::new(Arc::clone(&guard)).layer(service_fn(move |request: http::Request<Body>| {
             count.fetch_add(1, Ordering::SeqCst);
@@ -171,5 +172,5 @@ async fn a_client_whose_time_is_over_sends_nothing() {
     *guard.remaining.lock().unwrap() = Duration::ZERO;
     assert!(matches!(send().await, Err(AttachError::NotHeld(_))));
     assert!(attach(&guard, &mut http::HeaderMap::new()).is_err());
-    assert_eq!(sent.load(Ordering::SeqCst), 2);
+    assert_eq!(requests.load(Ordering::SeqCst), 2);
 }

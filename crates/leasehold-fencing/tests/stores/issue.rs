@@ -235,9 +235,9 @@ async fn numbers_are_whole_up_to_the_last_one() {
         ("nonsense", false),
     ] {
         admin.call(&["SET", "{job}:fence", count]).await;
-        let issued = issuer.issue("job", [1; 16]).await;
-        assert_eq!(issued.is_ok(), works, "{count}: {issued:?}");
-        if let Err(error) = issued {
+        let outcome = issuer.issue("job", [1; 16]).await;
+        assert_eq!(outcome.is_ok(), works, "{count}: {outcome:?}");
+        if let Err(error) = outcome {
             assert!(matches!(error, IssueError::BrokenCounter(_)), "{count}: {error:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! Objects in memory, behind a store that loses replies and has S3's ETags.
+//! Objects in memory, behind a store that loses replies and has S3's `ETag`s.
 
 use std::fmt;
 use std::ops::Range;
@@ -10,8 +10,8 @@ use leasehold_fencing::{FenceError, FencedObject, FencedStore, ObjectFence, Toke
 use object_store::memory::InMemory;
 use object_store::path::Path;
 use object_store::{
-    CopyOptions, Error, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
-    ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+    CopyOptions, Error, Extensions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta,
+    ObjectStore, ObjectStoreExt, PutMode, PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
 };
 use tokio::sync::Mutex;
 
@@ -29,7 +29,7 @@ struct Faults {
     puts: AtomicU32,
 }
 
-/// `InMemory` numbers its versions; S3's ETag is a digest of the body, and so is this one's.
+/// `InMemory` numbers its versions; S3's `ETag` is a digest of the body, and so is this one's.
 #[derive(Debug, Default)]
 struct Unreliable {
     inner: InMemory,
@@ -91,7 +91,7 @@ impl ObjectStore for Unreliable {
         if self.faults.repeat.swap(false, Ordering::SeqCst) {
             return Err(race(path));
         }
-        Ok(PutResult { e_tag: self.tag(path).await, version: None, extensions: Default::default() })
+        Ok(PutResult { e_tag: self.tag(path).await, version: None, extensions: Extensions::default() })
     }
 
     async fn get_opts(&self, path: &Path, options: GetOptions) -> Result<GetResult> {
