@@ -1,4 +1,8 @@
 //! Promises, proved on real servers: what the suites share.
+#![allow(clippy::expect_used, reason = "a test that cannot set itself up says so by panicking")]
+
+pub mod child;
+pub mod eye;
 
 use leasehold::{Attempt, Client, ClientBuilder, Guard, Lock};
 use leasehold_testkit::Server;
@@ -14,7 +18,7 @@ pub fn options(server: &Server) -> ClientBuilder {
 ///
 /// When it cannot connect.
 pub async fn client(server: &Server) -> Client {
-    options(server).connect().await.expect("the client connects")
+    options(server).connect().await.unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// The guard of a lock that is free.
@@ -23,7 +27,7 @@ pub async fn client(server: &Server) -> Client {
 ///
 /// When it is not free, or the server cannot be asked.
 pub async fn take(lock: &Lock) -> Guard {
-    match lock.try_acquire().await.expect("the server answers") {
+    match lock.try_acquire().await.unwrap_or_else(|error| panic!("{error}")) {
         Attempt::Acquired(guard) => guard,
         Attempt::Busy(busy) => panic!("busy: {busy}"),
     }

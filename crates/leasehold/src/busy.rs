@@ -1,37 +1,9 @@
-//! The answers that are not errors: acquired or busy, and who is in the way.
+//! Busy: who is in the way, and for how long.
 
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::guard::Guard;
 use crate::server::{self, Contention, ServerTime};
-
-/// The answer to a try.
-#[derive(Debug)]
-#[must_use = "a guard that is dropped releases the lock at once"]
-pub enum Attempt {
-    /// The lock is held until the guard is released or dropped, or the hold is lost.
-    Acquired(Guard),
-    /// Somebody else has it.
-    Busy(Busy),
-}
-
-impl Attempt {
-    /// The guard, if there is one.
-    #[must_use]
-    pub fn acquired(self) -> Option<Guard> {
-        match self {
-            Self::Acquired(guard) => Some(guard),
-            Self::Busy(_) => None,
-        }
-    }
-
-    /// Whether somebody else has the lock.
-    #[must_use]
-    pub fn is_busy(&self) -> bool {
-        matches!(self, Self::Busy(_))
-    }
-}
 
 /// Who holds the lock, since when, for how long still; and one's place, if one waited.
 ///

@@ -34,6 +34,7 @@
 #![forbid(unsafe_code)]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
+mod attempt;
 mod builder;
 mod busy;
 mod client;
@@ -55,8 +56,9 @@ mod options;
 mod owner;
 mod who;
 
+pub use attempt::Attempt;
 pub use builder::ClientBuilder;
-pub use busy::{Attempt, Busy, ClientHolder, Holder, Remaining};
+pub use busy::{Busy, ClientHolder, Holder, Remaining};
 pub use client::Client;
 pub use error::{Error, ErrorKind, Phase};
 pub use guard::{Guard, Held, Owner};
@@ -65,3 +67,13 @@ pub use leasehold_fencing::Token;
 pub use lock::Lock;
 pub use outcome::{HoldState, LostReason, Outcome};
 pub use run::Done;
+
+/// The README's and the guide's code, compiled.
+#[cfg(doctest)]
+mod pages {
+    #[doc = include_str!("../../../README.md")]
+    mod readme {}
+
+    #[doc = include_str!("../../../docs/guide.md")]
+    mod guide {}
+}

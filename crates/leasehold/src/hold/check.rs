@@ -117,6 +117,7 @@ impl Shared {
         let mut table = self.table();
         let locks = table.waited_locks();
         for (n, keys) in (0..).zip(locks.iter().filter(|keys| which(keys))) {
+            table.note_missed(keys, now);
             table.arm(keys, now + PACE * n + self.chance.below(PACE));
         }
     }

@@ -52,7 +52,7 @@ pub(crate) struct Asking {
 /// What an asking owner may have left on the server, and so what ends it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Trace {
-    /// Nothing was sent.
+    /// Nothing was sent, or only tries that were answered.
     None,
     /// Every `take` was sent once and answered, or is under way: a pass ends it.
     Known,
@@ -104,6 +104,8 @@ struct Waited {
     /// When this client last had a pass of the lock answered: what a request sent earlier says about
     /// its own owners may be out of date.
     passed: Moment,
+    /// When pushes may last have been missed: what a request sent earlier is answered puts no check off.
+    missed: Moment,
 }
 
 #[derive(Default)]
@@ -140,6 +142,7 @@ impl Table {
                 refill: Vec::new(),
                 due: Moment::NEVER,
                 passed: Moment::default(),
+                missed: Moment::default(),
             });
             waited.owners += 1;
             waited.waiters.insert(order(ticket, owner));
@@ -283,6 +286,16 @@ impl Table {
         if let Some(waited) = self.waited.get_mut(keys) {
             waited.passed = now;
         }
+    }
+
+    pub(crate) fn note_missed(&mut self, keys: &Keys, now: Moment) {
+        if let Some(waited) = self.waited.get_mut(keys) {
+            waited.missed = now;
+        }
+    }
+
+    pub(crate) fn missed_since(&self, keys: &Keys, sent: Moment) -> bool {
+        self.waited.get(keys).is_some_and(|waited| waited.missed >= sent)
     }
 
     pub(crate) fn passed_since(&self, keys: &Keys, sent: Moment) -> bool {

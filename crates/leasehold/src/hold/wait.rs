@@ -84,31 +84,30 @@ async fn turns(seat: &mut Seat) -> Result<Arc<Record>, Error> {
 }
 
 /// Sends a `take` that enters the queue, or enters it again at the old ticket, behind a confirmed
-/// push channel. The channel is opened by the first wait that needs it: a free lock is taken without.
+/// push channel. The channel is opened by the first wait that needs it: a free lock is taken without,
+/// also when the channel cannot be opened for now.
 async fn ask(seat: &mut Seat) -> Result<(), Error> {
+    let mut retry = 0;
     seat.at = At::Acquire;
-    if !seat.shared.listening.load(Ordering::Acquire) {
+    while !seat.shared.listening.load(Ordering::Acquire) {
         seat.take_without_waiting().await;
         if !matches!(seat.phase(), Phase::Waiting) {
             return Ok(());
         }
-        listen(seat).await?;
+        listen(seat, &mut retry).await?;
     }
     seat.take().await;
     Ok(())
 }
 
-async fn listen(seat: &mut Seat) -> Result<(), Error> {
+/// One attempt to open the push channel, and the pause behind one that failed.
+async fn listen(seat: &mut Seat, retry: &mut u32) -> Result<(), Error> {
     seat.at = At::Subscribe;
-    let mut retry = 0;
-    loop {
-        match seat.shared.server.listen(seat.shared.settings.command_timeout).await {
-            Ok(()) => break,
-            Err(fault) if fault.is_temporary() => pause(seat, &fault, &mut retry).await?,
-            Err(fault) => return Err(seat.error(fault)),
-        }
+    match seat.shared.server.listen(seat.shared.settings.command_timeout).await {
+        Ok(()) => seat.shared.listening.store(true, Ordering::Release),
+        Err(fault) if fault.is_temporary() => pause(seat, &fault, retry).await?,
+        Err(fault) => return Err(seat.error(fault)),
     }
-    seat.shared.listening.store(true, Ordering::Release);
     seat.at = At::Acquire;
     Ok(())
 }

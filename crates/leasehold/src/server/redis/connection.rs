@@ -15,7 +15,7 @@ use tokio::sync::broadcast::Receiver;
 use super::endpoint::Endpoint;
 use super::fault::fault;
 use super::tuning::{Tuning, millis};
-use crate::server::Fault;
+use crate::server::{Fault, Why};
 
 /// How long a closing connection may drain before it is cut.
 pub(super) const DRAIN: Duration = Duration::from_millis(500);
@@ -77,7 +77,7 @@ pub(super) fn client(
         version,
         // Our own supervision retries the first attempt, and sees why it failed.
         fail_fast: true,
-        ..endpoint.config.clone()
+        ..endpoint.config().map_err(|bad| Fault::new(Why::Unavailable, bad.to_string(), false))?
     };
     let small = |duration| u32::try_from(millis(duration)).unwrap_or(u32::MAX);
     let mut policy =

@@ -9,8 +9,12 @@ use fred::types::config::{Config, ServerConfig};
 /// One server. Its password is in no text that this type gives.
 #[derive(Clone)]
 pub(crate) struct Endpoint {
-    pub(super) config: Config,
+    config: Config,
     pub(super) address: String,
+    /// TLS by the system's authorities, which are read when it comes to connecting: a machine
+    /// without any may be given one's own.
+    #[cfg(feature = "tls")]
+    system_tls: bool,
 }
 
 /// Why an address was refused. Never repeats it: it may hold a password.
@@ -58,22 +62,27 @@ impl Endpoint {
         if tls && !cfg!(feature = "tls") {
             return Err(BadEndpoint::NeedsFeature { what: "TLS", feature: "tls" });
         }
-        let config = Config::from_url_centralized(&url).map_err(|error| match error.kind() {
-            #[cfg(feature = "tls")]
-            fred::error::ErrorKind::Tls => BadEndpoint::Tls(error.details().to_owned()),
-            _ => BadEndpoint::Malformed("host, port or database"),
-        })?;
-        Ok(Self::of(config))
+        // Always read as a plain one: fred's own TLS set-up panics where two crypto providers are
+        // linked, and fails on a single bad certificate of the system.
+        let plain = url.replacen(scheme, "redis", 1);
+        let config = Config::from_url_centralized(&plain)
+            .map_err(|_| BadEndpoint::Malformed("host, port or database"))?;
+        let endpoint = Self::of(config);
+        #[cfg(feature = "tls")]
+        let endpoint = Self { system_tls: tls, ..endpoint };
+        Ok(endpoint)
     }
 
     /// Reads the client's configuration: our connections are our own, with the same server, login
     /// and TLS. Sharing its connection would let its traffic delay renewals.
     pub(crate) fn from_client(client: &Client) -> Result<Self, BadEndpoint> {
         let config = client.client_config();
-        match config.server {
-            ServerConfig::Clustered { .. } => Err(BadEndpoint::Unsupported("cluster")),
-            ServerConfig::Sentinel { .. } => Err(BadEndpoint::Unsupported("Sentinel")),
-            _ => Ok(Self::of(config)),
+        if config.server.is_clustered() {
+            Err(BadEndpoint::Unsupported("cluster"))
+        } else if config.server.is_sentinel() {
+            Err(BadEndpoint::Unsupported("Sentinel"))
+        } else {
+            Ok(Self::of(config))
         }
     }
 
@@ -92,22 +101,31 @@ impl Endpoint {
     /// Trusts exactly these authorities (PEM) instead of those of the system.
     #[cfg(feature = "tls")]
     pub(crate) fn with_ca(mut self, pem: &[u8]) -> Result<Self, BadEndpoint> {
-        use fred::rustls::pki_types::CertificateDer;
-        use fred::rustls::pki_types::pem::PemObject;
-        use fred::rustls::{ClientConfig, RootCertStore};
-        use fred::types::config::{TlsConfig, TlsConnector};
-
-        let bad = |error: &dyn fmt::Display| BadEndpoint::Tls(error.to_string());
-        let mut roots = RootCertStore::empty();
-        for certificate in CertificateDer::pem_slice_iter(pem) {
-            roots.add(certificate.map_err(|error| bad(&error))?).map_err(|error| bad(&error))?;
+        if !self.system_tls && self.config.tls.is_none() {
+            return Err(BadEndpoint::Tls(
+                "an authority, but no TLS: the URL must begin with rediss://".to_owned(),
+            ));
         }
-        if roots.is_empty() {
-            return Err(BadEndpoint::Tls("no certificate in the given PEM".to_owned()));
-        }
-        let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
-        self.config.tls = Some(TlsConfig::from(TlsConnector::from(tls)));
+        self.config.tls = Some(super::tls::trusting(pem)?);
+        self.system_tls = false;
         Ok(self)
+    }
+
+    /// What fred connects by.
+    #[cfg(feature = "tls")]
+    pub(super) fn config(&self) -> Result<Config, BadEndpoint> {
+        let mut config = self.config.clone();
+        if self.system_tls {
+            config.tls = Some(super::tls::trusting_the_system()?);
+        }
+        Ok(config)
+    }
+
+    /// What fred connects by.
+    #[cfg(not(feature = "tls"))]
+    #[expect(clippy::unnecessary_wraps, reason = "the same signature with TLS, where it can fail")]
+    pub(super) fn config(&self) -> Result<Config, BadEndpoint> {
+        Ok(self.config.clone())
     }
 
     fn of(mut config: Config) -> Self {
@@ -125,7 +143,12 @@ impl Endpoint {
             ServerConfig::Centralized { server } => format!("{}:{}", server.host, server.port),
             other => other.hosts().first().map_or_else(String::new, |server| server.host.to_string()),
         };
-        Self { config, address }
+        Self {
+            config,
+            address,
+            #[cfg(feature = "tls")]
+            system_tls: false,
+        }
     }
 }
 
@@ -209,9 +232,11 @@ mod tests {
     #[cfg(feature = "tls")]
     #[test]
     fn a_pem_without_certificates_is_refused() {
-        let endpoint = Endpoint::from_url("redis://h").unwrap();
+        let endpoint = Endpoint::from_url("valkeys://u:p@h:7/1").unwrap();
+        assert!(endpoint.system_tls && endpoint.config.database == Some(1));
         assert!(matches!(endpoint.with_ca(b"nothing"), Err(BadEndpoint::Tls(_))));
-        assert!(Endpoint::from_url("valkeys://h").unwrap().config.tls.is_some());
+        let plain = Endpoint::from_url("redis://h").unwrap();
+        assert!(matches!(plain.with_ca(b""), Err(BadEndpoint::Tls(text)) if text.contains("rediss://")));
     }
 
     #[test]

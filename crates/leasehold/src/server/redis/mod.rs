@@ -26,6 +26,8 @@ mod script;
 mod supervise;
 #[cfg(test)]
 mod tests;
+#[cfg(feature = "tls")]
+mod tls;
 pub(crate) mod tuning;
 
 use std::pin::Pin;
@@ -43,7 +45,7 @@ use uuid::Uuid;
 
 use self::connection::Connection;
 use self::endpoint::Endpoint;
-use self::push::{Signals, Standing};
+use self::push::{Keeper, Signals, Standing};
 use self::request::Sender;
 use self::script::{SCRIPTS, Script};
 use self::tuning::{Tuning, millis};
@@ -75,15 +77,12 @@ pub(crate) async fn connect(
         stuck: Notify::new(),
         signals: Signals::default(),
         standing: stands,
-        pushes,
         tuning,
     });
     connection::name(&shared.client, &shared.name, shared.tuning.command_timeout).await;
     tracing::debug!(server = shared.address(), "connected");
-    let tasks = [
-        tokio::spawn(supervise::run(Arc::clone(&shared), connection)),
-        tokio::spawn(push::run(Arc::clone(&shared), standing)),
-    ];
+    let keeper = Keeper { shared: Arc::clone(&shared), standing, pushes };
+    let tasks = [tokio::spawn(supervise::run(Arc::clone(&shared), connection)), tokio::spawn(keeper.run())];
     Ok((Arc::new(RedisServer { shared, tasks: Mutex::new(tasks.into()) }), received))
 }
 
@@ -116,17 +115,11 @@ struct Shared {
     stuck: Notify,
     signals: Signals,
     standing: watch::Receiver<Standing>,
-    pushes: mpsc::UnboundedSender<Push>,
 }
 
 impl Shared {
     fn address(&self) -> &str {
         &self.endpoint.address
-    }
-
-    fn tell(&self, push: Push) {
-        // Nobody listens any more while the client is being dropped.
-        let _ = self.pushes.send(push);
     }
 
     /// How this client can be told: by a counted subscriber, or not at all where subscribing is

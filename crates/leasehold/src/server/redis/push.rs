@@ -11,7 +11,7 @@ use fred::interfaces::{EventInterface, PubsubInterface};
 use fred::types::{Message, RespVersion, Value};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, mpsc, watch};
 use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep, timeout};
 
 use super::Shared;
@@ -67,70 +67,154 @@ pub(super) async fn listen(shared: &Shared, within: Duration) -> Result<(), Faul
         .unwrap_or_else(|_| Err(Fault::new(Why::TimedOut, "the push channel is not open yet", false)))
 }
 
-/// Spawned by `connect`, ends when the server value is closed or dropped, and the connection with it.
-/// Does nothing until somebody listens.
-pub(super) async fn run(shared: Arc<Shared>, standing: watch::Sender<Standing>) {
-    tokio::select! {
-        () = shared.closed.cancelled() => {}
-        () = keep(&shared, &standing) => {}
-    }
+/// The push task: spawned by `connect`, ends when the server value is closed or dropped, and with it
+/// the connection and the stream of pushes. Does nothing until somebody listens.
+pub(super) struct Keeper {
+    pub(super) shared: Arc<Shared>,
+    pub(super) standing: watch::Sender<Standing>,
+    pub(super) pushes: mpsc::UnboundedSender<Push>,
 }
 
-async fn keep(shared: &Shared, standing: &watch::Sender<Standing>) {
-    let mut live = first(shared, standing).await;
-    loop {
-        standing.send_replace(Standing::Up);
-        let why = attend(shared, standing, &mut live).await;
-        standing.send_replace(Standing::Down);
-        tracing::debug!(server = shared.address(), why, "the push connection is built anew");
-        // The old one first: the server must not count it while the new one is on its way.
-        drop(live);
-        live = again(shared, standing).await;
-        // What was asked for meanwhile has just been done.
+impl Keeper {
+    pub(super) async fn run(self) {
         tokio::select! {
-            biased;
-            () = shared.signals.repair.notified() => {}
-            () = std::future::ready(()) => {}
+            () = self.shared.closed.cancelled() => {}
+            () = self.keep() => {}
         }
-        shared.tell(Push::Missed);
     }
-}
 
-/// The first connection: tried once for each wish, since whoever listens is told why it failed.
-async fn first(shared: &Shared, standing: &watch::Sender<Standing>) -> Live {
-    loop {
-        tokio::select! {
-            () = shared.signals.want.notified() => {}
-            () = shared.signals.repair.notified() => {}
-            () = shared.signals.recheck.notified() => {
-                shared.tell(Push::Missed);
-                continue;
+    async fn keep(&self) {
+        let mut live = self.first().await;
+        loop {
+            self.standing.send_replace(Standing::Up);
+            let why = self.attend(&mut live).await;
+            self.standing.send_replace(Standing::Down);
+            tracing::debug!(server = self.shared.address(), why, "the push connection is built anew");
+            // The old one first: the server must not count it while the new one is on its way.
+            drop(live);
+            live = self.again().await;
+            // What was asked for meanwhile has just been done.
+            tokio::select! {
+                biased;
+                () = self.shared.signals.repair.notified() => {}
+                () = std::future::ready(()) => {}
+            }
+            self.tell(Push::Missed);
+        }
+    }
+
+    /// The first connection: tried once for each wish, since whoever listens is told why it failed.
+    async fn first(&self) -> Live {
+        let signals = &self.shared.signals;
+        loop {
+            tokio::select! {
+                () = signals.want.notified() => {}
+                () = signals.repair.notified() => {}
+                () = signals.recheck.notified() => {
+                    self.tell(Push::Missed);
+                    continue;
+                }
+            }
+            match open(&self.shared).await {
+                Ok(live) => return live,
+                Err(fault) => self.failed(fault),
             }
         }
-        match open(shared).await {
-            Ok(live) => return live,
-            Err(fault) => failed(shared, standing, fault),
+    }
+
+    /// Every later one: somebody waits for pushes, so it is tried until it stands.
+    async fn again(&self) -> Live {
+        let tuning = &self.shared.tuning;
+        let mut delay = tuning.retry_delay;
+        loop {
+            // Before the first attempt too: whoever asks for a repair at once again gets no storm.
+            sleep(delay).await;
+            delay = (delay * 2).min(tuning.retry_cap);
+            match open(&self.shared).await {
+                Ok(live) => return live,
+                Err(fault) => self.failed(fault),
+            }
         }
     }
-}
 
-/// Every later one: somebody waits for pushes, so it is tried until it stands.
-async fn again(shared: &Shared, standing: &watch::Sender<Standing>) -> Live {
-    let mut delay = shared.tuning.retry_delay;
-    loop {
-        // Before the first attempt too: whoever asks for a repair at once again gets no storm.
-        sleep(delay).await;
-        delay = (delay * 2).min(shared.tuning.retry_cap);
-        match open(shared).await {
-            Ok(live) => return live,
-            Err(fault) => failed(shared, standing, fault),
+    fn failed(&self, fault: Fault) {
+        tracing::debug!(server = self.shared.address(), %fault, "no push connection");
+        self.standing.send_replace(Standing::Failed(fault));
+    }
+
+    fn tell(&self, push: Push) {
+        // Nobody receives any more while the client is being dropped.
+        let _ = self.pushes.send(push);
+    }
+
+    /// Hands on what arrives, until the connection has to be built anew; says why.
+    async fn attend(&self, live: &mut Live) -> &'static str {
+        let shared = &*self.shared;
+        let every = shared.tuning.probe_every;
+        let mut probe = interval_at(Instant::now() + every, every);
+        probe.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        // A probe beside the dispatch, not in it: a slow answer must not hold up grants.
+        let mut probing: Option<Probe> = None;
+        loop {
+            let moved = tokio::select! {
+                message = live.messages.recv() => match message {
+                    Ok(message) => {
+                        self.dispatch(&message);
+                        continue;
+                    }
+                    Err(RecvError::Lagged(lost)) => {
+                        tracing::debug!(server = shared.address(), lost, "pushes overran their buffer");
+                        self.tell(Push::Missed);
+                        continue;
+                    }
+                    Err(RecvError::Closed) => return "its stream ended",
+                },
+                event = live.connection.reconnects.recv() => match event {
+                    Err(RecvError::Closed) => return "its events ended",
+                    _ => true,
+                },
+                _ = &mut live.connection.task => return "its task ended",
+                () = shared.signals.repair.notified() => return "the server sees no subscriber",
+                () = shared.signals.recheck.notified() => false,
+                _ = probe.tick(), if probing.is_none() => {
+                    probing = Some(ping(&live.connection.client, shared.tuning.command_timeout));
+                    continue;
+                }
+                answered = answer(&mut probing) => {
+                    probing = None;
+                    if answered {
+                        continue;
+                    }
+                    return "it is silent";
+                }
+            };
+            if moved {
+                self.standing.send_replace(Standing::Down);
+                connection::name(&live.connection.client, &shared.name, shared.tuning.command_timeout).await;
+            }
+            if confirm(shared, &live.connection.client).await.is_err() {
+                return "it was not confirmed";
+            }
+            self.standing.send_replace(Standing::Up);
+            self.tell(Push::Missed);
         }
     }
-}
 
-fn failed(shared: &Shared, standing: &watch::Sender<Standing>, fault: Fault) {
-    tracing::debug!(server = shared.address(), %fault, "no push connection");
-    standing.send_replace(Standing::Failed(fault));
+    fn dispatch(&self, message: &Message) {
+        let shared = &*self.shared;
+        let text = match &message.value {
+            Value::String(text) => Some(&**text),
+            Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+            _ => None,
+        };
+        if let Some(push) = text.and_then(|text| message::push(text, shared.sender.client)) {
+            tracing::trace!(?push, "push");
+            self.tell(push);
+        } else {
+            // Whoever may publish to the channel can say anything.
+            tracing::debug!(server = shared.address(), "a push that is not understood is dropped");
+        }
+    }
 }
 
 struct Live {
@@ -158,58 +242,6 @@ async fn confirm(shared: &Shared, client: &Client) -> Result<(), Fault> {
     pong.map(drop).map_err(|error| fault(&error, &shared.prefix))
 }
 
-/// Hands on what arrives, until the connection has to be built anew; says why.
-async fn attend(shared: &Shared, standing: &watch::Sender<Standing>, live: &mut Live) -> &'static str {
-    let every = shared.tuning.probe_every;
-    let mut probe = interval_at(Instant::now() + every, every);
-    probe.set_missed_tick_behavior(MissedTickBehavior::Delay);
-    // A probe beside the dispatch, not in it: a slow answer must not hold up grants.
-    let mut probing: Option<Probe> = None;
-    loop {
-        let moved = tokio::select! {
-            message = live.messages.recv() => match message {
-                Ok(message) => {
-                    dispatch(shared, &message);
-                    continue;
-                }
-                Err(RecvError::Lagged(lost)) => {
-                    tracing::debug!(server = shared.address(), lost, "pushes overran their buffer");
-                    shared.tell(Push::Missed);
-                    continue;
-                }
-                Err(RecvError::Closed) => return "its stream ended",
-            },
-            event = live.connection.reconnects.recv() => match event {
-                Err(RecvError::Closed) => return "its events ended",
-                _ => true,
-            },
-            _ = &mut live.connection.task => return "its task ended",
-            () = shared.signals.repair.notified() => return "the server sees no subscriber",
-            () = shared.signals.recheck.notified() => false,
-            _ = probe.tick(), if probing.is_none() => {
-                probing = Some(ping(&live.connection.client, shared.tuning.command_timeout));
-                continue;
-            }
-            answered = answer(&mut probing) => {
-                probing = None;
-                if answered {
-                    continue;
-                }
-                return "it is silent";
-            }
-        };
-        if moved {
-            standing.send_replace(Standing::Down);
-            connection::name(&live.connection.client, &shared.name, shared.tuning.command_timeout).await;
-        }
-        if confirm(shared, &live.connection.client).await.is_err() {
-            return "it was not confirmed";
-        }
-        standing.send_replace(Standing::Up);
-        shared.tell(Push::Missed);
-    }
-}
-
 type Probe = Pin<Box<dyn Future<Output = bool> + Send>>;
 
 fn ping(client: &Client, within: Duration) -> Probe {
@@ -221,20 +253,5 @@ async fn answer(probing: &mut Option<Probe>) -> bool {
     match probing {
         Some(probe) => probe.await,
         None => pending().await,
-    }
-}
-
-fn dispatch(shared: &Shared, message: &Message) {
-    let text = match &message.value {
-        Value::String(text) => Some(&**text),
-        Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
-        _ => None,
-    };
-    if let Some(push) = text.and_then(|text| message::push(text, shared.sender.client)) {
-        tracing::trace!(?push, "push");
-        shared.tell(push);
-    } else {
-        // Whoever may publish to the channel can say anything.
-        tracing::debug!(server = shared.address(), "a push that is not understood is dropped");
     }
 }

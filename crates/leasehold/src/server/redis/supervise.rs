@@ -27,7 +27,8 @@ pub(super) async fn run(shared: Arc<Shared>, mut connection: Connection) {
                     () = closed.cancelled() => break,
                     () = replace(&shared, &connection) => {}
                 }
-                false
+                // If it worked, an event says so.
+                continue;
             }
             event = connection.reconnects.recv() => matches!(event, Err(RecvError::Closed)),
             ended = &mut connection.task => {

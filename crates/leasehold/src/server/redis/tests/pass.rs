@@ -186,3 +186,84 @@ async fn old_tombstones_and_signs_are_swept() {
     assert_eq!(left, want);
     assert_all_expire(&server).await;
 }
+
+#[tokio::test]
+async fn what_ends_leaves_neither_wish_nor_grant() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    let keys = keys(&server, "traces");
+    let mut client = Client::of(&server).await;
+    let (owner, _) = client.hold(&keys).await;
+    let (granted, _) = client.wait(&keys).await;
+    let (left, _) = client.wait(&keys).await;
+    client.release(&keys, left).await;
+    client.release(&keys, owner).await;
+    // Given back unclaimed, and nobody else waits.
+    assert!(matches!(client.release(&keys, granted).await.body, Passed::Released { broken: None }));
+    let mut fields = ask(&mut admin, &["HKEYS", &keys.waiters()]).await.texts();
+    fields.sort();
+    assert_eq!(fields, [format!("c:{}", client.id), "prev".to_owned()]);
+}
+
+#[tokio::test]
+async fn who_leaves_a_free_lock_blames_the_sleeper_but_never_itself() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    let keys = keys(&server, "blamed");
+    let (mut a, mut b) = (Client::of(&server).await, Client::of(&server).await);
+    b.listen().await;
+    let (owner, _) = a.hold(&keys).await;
+    b.wait(&keys).await;
+    let (next, _) = b.wait(&keys).await;
+    b.wait(&keys).await;
+    a.release(&keys, owner).await;
+    let (waiters, sign) = (keys.waiters(), format!("c:{}", b.id));
+    let promise = async |admin: &mut Admin| -> u64 {
+        let sign = ask(admin, &["HGET", &waiters, &sign]).await.text();
+        sign.split_once(' ').unwrap().0.parse().unwrap()
+    };
+    let before = promise(&mut admin).await;
+    // Its own visit spares it; that of another puts its promise to now.
+    for (visitor, spared) in [(&mut b, true), (&mut a, false)] {
+        ask(&mut admin, &["DEL", keys.name()]).await;
+        let grant = format!("{next} 1");
+        ask(&mut admin, &["HSET", &keys.waiters(), "g", &grant]).await;
+        let nobody = visitor.owner();
+        let at = visitor.release(&keys, nobody).await.at;
+        let now = promise(&mut admin).await;
+        assert_eq!(now, if spared { before } else { at.0 });
+    }
+}
+
+#[tokio::test]
+async fn no_fingerprint_makes_a_hold_of_ours_foreign() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    let keys = keys(&server, "print");
+    let mut client = Client::of(&server).await;
+    client.hold(&keys).await;
+    let mut fields = ask(&mut admin, &["HGETALL", keys.name()]).await.pairs();
+    fields.sort();
+    let print = print_of(&fields);
+    let target = Target::Foreign { kind: "hash", print: &print };
+    assert!(matches!(
+        client.pass(&keys, target, None).await.unwrap().body,
+        Passed::NotHeld { found: Found::Other, .. }
+    ));
+    // The same record without its owner's fact is foreign, and the formula is that of the script.
+    ask(&mut admin, &["HSET", keys.name(), "owner", "onobody"]).await;
+    fields = ask(&mut admin, &["HGETALL", keys.name()]).await.pairs();
+    fields.sort();
+    let print = print_of(&fields);
+    let target = Target::Foreign { kind: "hash", print: &print };
+    assert!(matches!(client.pass(&keys, target, None).await.unwrap().body, Passed::Released { .. }));
+}
+
+/// The script's formula, once more: lengths, name and value of each field, sorted by name.
+fn print_of(fields: &[(String, String)]) -> String {
+    let mut digest = sha1_smol::Sha1::new();
+    for (name, value) in fields {
+        digest.update(format!("{} {} {name}{value}", name.len(), value.len()).as_bytes());
+    }
+    digest.digest().to_string()
+}

@@ -65,6 +65,14 @@ async fn a_fixed_hold_ends_at_its_grant_plus_lease() {
     assert!(
         matches!(client.claim(&keys, owner, true).await, Mine::Yes { remaining, .. } if remaining > Duration::from_secs(9))
     );
+    // Nor is it where somebody took its end away.
+    ask(&mut admin, &["PERSIST", keys.name()]).await;
+    let shortest = Duration::from_millis(1);
+    assert!(
+        matches!(client.claim(&keys, owner, true).await, Mine::Yes { remaining, .. } if remaining == shortest)
+    );
+    client.release(&keys, owner).await;
+    let (owner, _) = client.hold(&keys).await;
     // No claim for others, and none that acquires.
     let stranger = client.owner();
     assert_eq!(client.claim(&keys, stranger, false).await, Mine::No(Found::Other));

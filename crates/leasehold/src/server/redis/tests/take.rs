@@ -194,7 +194,53 @@ async fn trap_f7_sixteen_digits_survive_every_path() {
         assert!(ticket.0 > 1_700_000_000_000_000);
         let grant = client.release(&keys, owner).await.grant.unwrap();
         assert_eq!((grant.owner, grant.token), (waiter, token + 1));
+        assert_all_expire(&server).await;
         client.release(&keys, waiter).await;
         last = token + 1;
     }
+}
+
+#[tokio::test]
+async fn plain_numbering_counts_and_stays() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    let keys = keys(&server, "plain");
+    let tuning = Tuning { fence_ttl: Duration::ZERO, ..Tuning::default() };
+    let mut client = Client::connect(server.url(), server.prefix(), tuning).await.unwrap();
+    for token in 1..4 {
+        let (owner, issued) = client.hold(&keys).await;
+        assert_eq!(issued, token);
+        client.release(&keys, owner).await;
+    }
+    assert_eq!(ask(&mut admin, &["PTTL", &keys.fence()]).await.int(), -1);
+}
+
+#[tokio::test]
+async fn a_ticket_is_behind_the_last_whatever_the_clock_says() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    let keys = keys(&server, "ahead");
+    let mut client = Client::of(&server).await;
+    client.hold(&keys).await;
+    let (first, _) = client.wait(&keys).await;
+    // As after a step back of the clock.
+    let ahead = 8_999_999_999_999_990_u64;
+    ask(&mut admin, &["ZADD", &keys.queue(), &ahead.to_string(), &first.to_string()]).await;
+    assert_eq!(client.wait(&keys).await.1, Ticket(ahead + 1));
+}
+
+#[tokio::test]
+async fn who_takes_a_free_lock_clears_a_grant_that_was_never_claimed() {
+    let server = TestServer::start().await;
+    let mut admin = server.admin().await;
+    let keys = keys(&server, "stale");
+    let mut client = Client::of(&server).await;
+    let (owner, _) = client.hold(&keys).await;
+    client.wait(&keys).await;
+    client.release(&keys, owner).await;
+    ask(&mut admin, &["DEL", keys.name()]).await;
+    let grant = ask(&mut admin, &["HGET", &keys.waiters(), "g"]).await.maybe_text();
+    assert!(grant.is_some());
+    client.hold(&keys).await;
+    assert!(ask(&mut admin, &["HGET", &keys.waiters(), "g"]).await.is_nil());
 }

@@ -1,1 +1,0 @@
-//! Costs, beside the floor.

@@ -1,0 +1,80 @@
+//! After `close_within` there is no subscription, no connection and no task.
+
+use std::time::Duration;
+
+use leasehold::{ErrorKind, LostReason};
+use leasehold_testkit::{Server, eventually};
+use leasehold_tests::eye::Eye;
+use leasehold_tests::{client, take};
+use tokio::runtime::Handle;
+
+use crate::{Cut, SOON, poll_up_to, tasks_are};
+
+#[tokio::test]
+async fn must_3_3_after_close_no_subscription_no_connection_and_no_task() {
+    let server = Server::own().await;
+    let mut eye = Eye::on(&server).await;
+    let other = client(&server).await;
+    let elsewhere = take(&other.lock("b").unwrap()).await;
+    let (tasks, connections) = (Handle::current().metrics().num_alive_tasks(), eye.connections().await.len());
+    for _ in 0..3 {
+        let closing = client(&server).await;
+        let guard = take(&closing.lock("a").unwrap()).await;
+        // Waiters, and what dropped ones have left on the way.
+        let mut waiters = tokio::task::JoinSet::new();
+        for name in ["a", "b", "b"] {
+            let lock = closing.lock(name).unwrap();
+            waiters.spawn(async move { lock.acquire().await.map(drop).unwrap_err() });
+        }
+        eye.queue_is("a", 1).await;
+        eye.queue_is("b", 2).await;
+        for polls in 1..5 {
+            let lock = closing.lock("b").unwrap();
+            // Once it is queued there are no more polls.
+            let waits = poll_up_to(polls, Cut::AtOnce, lock.acquire());
+            let ended = tokio::time::timeout(Duration::from_millis(50), waits).await;
+            assert!(!matches!(ended, Ok(Some(_))), "{polls}");
+        }
+        assert!(!eye.channels().await.is_empty());
+        closing.close_within(SOON).await;
+        assert_eq!(eye.channels().await, Vec::<String>::new());
+        eventually("its connections are closed", SOON, async || eye.connections().await.len() == connections)
+            .await;
+        for error in waiters.join_all().await {
+            assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        }
+        assert_eq!(guard.lost().await, LostReason::Closed);
+        assert_eq!(eye.queued("b").await, 0, "its waiters have left");
+        assert_eq!(eye.holder("a").await, None, "its holds are released");
+        tasks_are(tasks).await;
+        let error = closing.lock("a").unwrap().acquire().await.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Closed, "{error}");
+        drop(guard);
+    }
+    assert!(elsewhere.is_held());
+}
+
+/// The last handle is dropped instead: the same, without anybody waiting for it.
+#[tokio::test]
+async fn must_3_3_after_the_last_drop_no_subscription_no_connection_and_no_task() {
+    let server = Server::own().await;
+    let mut eye = Eye::on(&server).await;
+    let other = client(&server).await;
+    let elsewhere = take(&other.lock("b").unwrap()).await;
+    let (tasks, connections) = (Handle::current().metrics().num_alive_tasks(), eye.connections().await.len());
+    let dropped = client(&server).await;
+    let guard = take(&dropped.lock("a").unwrap()).await;
+    let lock = dropped.lock("b").unwrap();
+    let waiter = tokio::spawn(async move { lock.acquire().await.map(drop) });
+    eye.queue_is("b", 1).await;
+    waiter.abort();
+    drop((guard, dropped));
+    assert!(waiter.await.unwrap_err().is_cancelled());
+    tasks_are(tasks).await;
+    eventually("its connections are closed", SOON, async || eye.connections().await.len() == connections)
+        .await;
+    assert_eq!(eye.channels().await, Vec::<String>::new());
+    assert_eq!(eye.queued("b").await, 0);
+    assert_eq!(eye.holder("a").await, None);
+    drop(elsewhere);
+}
