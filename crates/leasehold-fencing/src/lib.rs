@@ -28,7 +28,7 @@
 mod conformance;
 mod environment;
 mod gate;
-mod held;
+mod holding;
 #[cfg(feature = "http")]
 pub mod http;
 #[cfg(feature = "issue")]
@@ -63,7 +63,7 @@ mod verdict;
 
 pub use conformance::{Violation, conformance};
 pub use gate::{Gate, Passage};
-pub use held::Held;
+pub use holding::Holding;
 #[cfg(feature = "issue")]
 pub use issue::{IssueError, Issuer};
 pub use malformed::MalformedToken;

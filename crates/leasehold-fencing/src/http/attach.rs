@@ -9,7 +9,7 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use super::header::{FENCE_TOKEN, value_of};
-use crate::{Held, Token};
+use crate::{Holding, Token};
 
 /// The hold was over before the request was sent. Nothing was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -25,7 +25,7 @@ pub struct NotHeld {
 /// # Errors
 ///
 /// [`NotHeld`], once the deadline has passed.
-pub fn attach(held: &impl Held, headers: &mut HeaderMap) -> Result<(), NotHeld> {
+pub fn attach(held: &impl Holding, headers: &mut HeaderMap) -> Result<(), NotHeld> {
     let token = held.token();
     match value_of(&token) {
         Some(value) if !held.remaining().is_zero() => {
@@ -40,20 +40,20 @@ pub fn attach(held: &impl Held, headers: &mut HeaderMap) -> Result<(), NotHeld> 
 ///
 /// Put it *below* a layer that tries again, so that each attempt is checked. A request that is on its
 /// way when the deadline passes is the service's to refuse; a time limit of
-/// [`remaining`](Held::remaining) keeps one from waiting for its answer.
+/// [`remaining`](Holding::remaining) keeps one from waiting for its answer.
 #[derive(Debug, Clone)]
 pub struct AttachLayer<H> {
     held: H,
 }
 
-impl<H: Held + Clone> AttachLayer<H> {
+impl<H: Holding + Clone> AttachLayer<H> {
     /// For one hold: a guard in an `Arc`, for one.
     pub fn new(held: H) -> Self {
         Self { held }
     }
 }
 
-impl<S, H: Held + Clone> Layer<S> for AttachLayer<H> {
+impl<S, H: Holding + Clone> Layer<S> for AttachLayer<H> {
     type Service = AttachService<S, H>;
 
     fn layer(&self, inner: S) -> AttachService<S, H> {
@@ -86,7 +86,7 @@ where
     S::Future: Send + 'static,
     S::Response: Send + 'static,
     S::Error: Send + 'static,
-    H: Held,
+    H: Holding,
 {
     type Response = S::Response;
     type Error = AttachError<S::Error>;

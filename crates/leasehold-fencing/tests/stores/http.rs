@@ -10,7 +10,7 @@ use axum::extract::State;
 use axum::routing::{get, post};
 use axum::{Extension, http};
 use leasehold_fencing::http::{AttachError, AttachLayer, FENCE_TOKEN, FenceLayer, attach};
-use leasehold_fencing::{Gate, Held, Token};
+use leasehold_fencing::{Gate, Holding, Token};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tower::{Layer, Service, ServiceExt, service_fn};
@@ -140,7 +140,7 @@ struct Guard {
     remaining: Mutex<Duration>,
 }
 
-impl Held for Guard {
+impl Holding for Guard {
     fn token(&self) -> Token {
         self.token.lock().unwrap().clone()
     }

@@ -8,7 +8,7 @@ use crate::Token;
 ///
 /// A holder whose time is over should not send a write at all. That is no safety, which is the store's
 /// business, but good manners: it spares the store the refusal, and the log the question.
-pub trait Held {
+pub trait Holding {
     /// The token of the hold. It may change while the hold lives, so ask for each write.
     fn token(&self) -> Token;
 
@@ -16,7 +16,7 @@ pub trait Held {
     fn remaining(&self) -> Duration;
 }
 
-impl<H: Held + ?Sized> Held for &H {
+impl<H: Holding + ?Sized> Holding for &H {
     fn token(&self) -> Token {
         (**self).token()
     }
@@ -26,7 +26,7 @@ impl<H: Held + ?Sized> Held for &H {
     }
 }
 
-impl<H: Held + ?Sized> Held for std::sync::Arc<H> {
+impl<H: Holding + ?Sized> Holding for std::sync::Arc<H> {
     fn token(&self) -> Token {
         (**self).token()
     }
