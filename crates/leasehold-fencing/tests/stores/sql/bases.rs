@@ -31,6 +31,9 @@ impl Drop for Alive {
 
 const REGISTER: &str = "CREATE TABLE IF NOT EXISTS register (name VARCHAR(400) PRIMARY KEY, value INTEGER)";
 
+const APPENDED: &str =
+    "CREATE TABLE IF NOT EXISTS appended (name VARCHAR(400), seq INTEGER, PRIMARY KEY (name, seq))";
+
 pub(crate) async fn postgres() -> Option<(PgPool, Alive)> {
     let server = POSTGRES.get()?;
     let options = PgPoolOptions::new().max_connections(12).acquire_timeout(Duration::from_secs(20));
@@ -44,6 +47,7 @@ pub(crate) async fn postgres() -> Option<(PgPool, Alive)> {
     PgFence::new("").migrate(&pool).await.unwrap();
     PgFence::new("").migrate(&pool).await.unwrap();
     query(REGISTER).execute(&pool).await.unwrap();
+    query(APPENDED).execute(&pool).await.unwrap();
     for statement in PgRowFence::new("", "register", "name").migration() {
         query(AssertSqlSafe(statement)).execute(&pool).await.unwrap();
     }
@@ -62,7 +66,9 @@ pub(crate) async fn mysql() -> Option<(MySqlPool, Alive)> {
     MySqlFence::new("").migrate(&pool).await.unwrap();
     MySqlFence::new("").migrate(&pool).await.unwrap();
     // The server's default engine is MyISAM here, to show that the migration does not rely on it.
-    query(AssertSqlSafe(format!("{REGISTER} ENGINE = InnoDB"))).execute(&pool).await.unwrap();
+    for table in [REGISTER, APPENDED] {
+        query(AssertSqlSafe(format!("{table} ENGINE = InnoDB"))).execute(&pool).await.unwrap();
+    }
     for statement in MySqlRowFence::new("", "register", "name").migration() {
         query(AssertSqlSafe(statement)).execute(&pool).await.unwrap();
     }
@@ -80,6 +86,7 @@ pub(crate) async fn sqlite() -> Option<(SqlitePool, Alive)> {
     SqliteFence::new("").migrate(&pool).await.unwrap();
     SqliteFence::new("").migrate(&pool).await.unwrap();
     query(REGISTER).execute(&pool).await.unwrap();
+    query(APPENDED).execute(&pool).await.unwrap();
     for statement in SqliteRowFence::new("", "register", "name").migration() {
         query(AssertSqlSafe(statement)).execute(&pool).await.unwrap();
     }

@@ -42,14 +42,18 @@ impl Pause {
     }
 }
 
-const STEPS: u32 = 5;
+const STEPS: u32 = 6;
+
+fn mark(token: &Token) -> i32 {
+    i32::try_from(token.sequence()).unwrap()
+}
 
 macro_rules! scenario {
-    ($name:ident, $base:path, $pool:ty, $fence:ty, $read:literal, $write:literal) => {
+    ($name:ident, $base:path, $pool:ty, $fence:ty, $read:literal, $write:literal, $append:literal) => {
         mod $name {
             use super::*;
 
-            /// Reads the register, adds one, writes it: in two transactions of one hold, as a job does
+            /// Reads the register, adds one, writes it, and appends its token to a set: in two transactions of one hold, as a job does
             /// that computes between them. Says whether the write was accepted.
             async fn add_one(
                 pool: &$pool,
@@ -79,7 +83,8 @@ macro_rules! scenario {
                 pause.step().await;
                 if way == Way::Bare {
                     query($write).bind(value + 1).bind(token.resource()).execute(pool).await?;
-                    return Ok(true);
+                    let append = query($append).bind(token.resource()).bind(mark(token));
+                    return append.execute(pool).await.map(|_| true);
                 }
                 let mut tx = match fence.begin(pool, token).await {
                     Ok(tx) => tx,
@@ -87,6 +92,9 @@ macro_rules! scenario {
                 };
                 pause.step().await;
                 query($write).bind(value + 1).bind(token.resource()).execute(&mut *tx).await?;
+                pause.step().await;
+                let append = query($append).bind(token.resource()).bind(mark(token));
+                append.execute(&mut *tx).await?;
                 pause.step().await;
                 tx.commit().await.map(|()| true)
             }
@@ -151,7 +159,8 @@ scenario!(
     sqlx::PgPool,
     PgFence,
     "SELECT value FROM register WHERE name = $1",
-    "UPDATE register SET value = $1 WHERE name = $2"
+    "UPDATE register SET value = $1 WHERE name = $2",
+    "INSERT INTO appended (name, seq) VALUES ($1, $2)"
 );
 scenario!(
     on_mariadb,
@@ -159,7 +168,8 @@ scenario!(
     sqlx::MySqlPool,
     MySqlFence,
     "SELECT value FROM register WHERE name = ?",
-    "UPDATE register SET value = ? WHERE name = ?"
+    "UPDATE register SET value = ? WHERE name = ?",
+    "INSERT INTO appended (name, seq) VALUES (?, ?)"
 );
 scenario!(
     on_sqlite,
@@ -167,7 +177,8 @@ scenario!(
     sqlx::SqlitePool,
     SqliteFence,
     "SELECT value FROM register WHERE name = ?",
-    "UPDATE register SET value = ? WHERE name = ?"
+    "UPDATE register SET value = ? WHERE name = ?",
+    "INSERT INTO appended (name, seq) VALUES (?, ?)"
 );
 
 const LEVELS: [Isolation; 4] =
