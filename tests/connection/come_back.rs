@@ -65,11 +65,11 @@ async fn a_waiter_keeps_its_place_when_its_connections_are_cut() {
     })
     .await;
     assert_eq!(guard.release().await.unwrap(), Outcome::Released);
-    let served = tokio::time::timeout(SOON, first).await.expect("served").unwrap();
+    let next = tokio::time::timeout(SOON, first).await.expect("served").unwrap();
     assert!(!second.is_finished(), "not overtaken");
-    assert_eq!(served.release().await.unwrap(), Outcome::Released);
-    let served = tokio::time::timeout(SOON, second).await.expect("served").unwrap();
-    assert_eq!(served.release().await.unwrap(), Outcome::Released);
+    assert_eq!(next.release().await.unwrap(), Outcome::Released);
+    let next = tokio::time::timeout(SOON, second).await.expect("served").unwrap();
+    assert_eq!(next.release().await.unwrap(), Outcome::Released);
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Client, Error, ErrorKind, Evicted, Outcome, Phase};
+use leasehold::{Client, Error, ErrorKind, Evicted, Guard, Lock, LostReason, Outcome, Phase};
 use leasehold_testkit::{Admin, RULE, Server, eventually, keys};
 use leasehold_tests::{client, options, take};
 
@@ -31,22 +31,22 @@ async fn whole_life(url: &str, prefix: &str, admin: &mut Admin) -> Result<(), Er
     assert!(theirs.try_acquire().await?.is_busy());
     assert!(lock.inspect().await?.held().is_some());
     guard.extend_to(ms(1_500)).await?;
-    let mut waiter = tokio::spawn({
-        let theirs = theirs.clone();
-        async move { theirs.acquire().await }
-    });
-    // It stands in the queue, or was refused.
-    let mut waits = false;
-    while !waits && !waiter.is_finished() {
-        waits = lock.inspect().await?.held().is_some_and(|hold| hold.waiters() == 1);
-    }
-    let released = guard.release().await?;
-    assert_eq!(released, Outcome::Released);
-    let next = tokio::time::timeout(SOON, &mut waiter).await.expect("served").unwrap()?;
+    let waiter = waiting(&lock, &theirs).await;
+    assert_eq!(guard.release().await?, Outcome::Released);
+    let next = served(waiter).await?;
     next.confirm().await?;
     let seen = lock.inspect().await?;
     assert_eq!(lock.force_release(&seen).await?, Evicted::Freed);
     drop(next);
+    // A hold that is deleted, behind a grant that nobody claimed.
+    let guard = lock.acquire().await?;
+    let waiter = waiting(&lock, &theirs).await;
+    let side = format!("{{{}}}:waiters", lock.name());
+    let nobody = "00000000-0000-4000-8000-000000000000:1 1";
+    assert_eq!(admin.call(&["HSET", &side, "g", nobody]).await.error(), None);
+    assert_eq!(admin.call(&["DEL", lock.name()]).await.error(), None);
+    assert_eq!(guard.release().await?, Outcome::Lost(LostReason::Gone));
+    drop(served(waiter).await?);
     // Others' values at a name.
     for make in [&["SET", "x"][..], &["HSET", "x", "f"]] {
         let foreign = one.lock(&format!("{name}-{}", make[0]))?;
@@ -60,6 +60,26 @@ async fn whole_life(url: &str, prefix: &str, admin: &mut Admin) -> Result<(), Er
     one.close_within(SOON).await;
     two.close_within(SOON).await;
     Ok(())
+}
+
+type Waiter = tokio::task::JoinHandle<Result<Guard, Error>>;
+
+/// A waiter that stands in the queue, or was refused.
+async fn waiting(lock: &Lock, theirs: &Lock) -> Waiter {
+    let theirs = theirs.clone();
+    let waiter = tokio::spawn(async move { theirs.acquire().await });
+    let mut stands = false;
+    while !stands && !waiter.is_finished() {
+        stands = match lock.inspect().await {
+            Ok(seen) => seen.held().is_some_and(|hold| hold.waiters() == 1),
+            Err(_) => break,
+        };
+    }
+    waiter
+}
+
+async fn served(waiter: Waiter) -> Result<Guard, Error> {
+    tokio::time::timeout(SOON, waiter).await.expect("served").unwrap()
 }
 
 #[tokio::test]
@@ -168,7 +188,8 @@ async fn a_permission_that_is_taken_away_during_a_hold_ends_a_release_with_an_er
 
 #[tokio::test]
 async fn must_10_all_keys_and_channels_begin_with_the_prefix_and_prefixes_do_not_meet() {
-    let server = Server::own().await;
+    let rule = RULE.replace("&<prefix>push:*", "&<prefix>*"); // push channels of both prefixes
+    let server = Server::builder().acl(&rule).own().start().await;
     let mut admin = server.admin().await;
     let (one, two) = (client(&server).await, options(&server).prefix("t:b:").connect().await.unwrap());
     let guard = take(&one.lock("a").unwrap()).await;

@@ -8,9 +8,9 @@ use leasehold_tests::{options, take};
 
 use crate::support::{SOON, ms};
 
-const SECRET: &str = "hunter2/s3cret@: é";
+const SECRET: &str = "hunter2/s3cret@: é'\"\\";
 /// The same, as a URL writes it.
-const ESCAPED: &str = "hunter2%2Fs3cret%40%3A%20%C3%A9";
+const ESCAPED: &str = "hunter2%2Fs3cret%40%3A%20%C3%A9%27%22%5C";
 
 async fn works(client: &Client) {
     let lock = client.lock("a").unwrap();

@@ -48,6 +48,7 @@ async fn connecting_into_a_black_hole_times_out_and_leaves_no_connection() {
     relay.hold(Direction::Both);
     let error = through(&relay, &server).connect_timeout(ms(300)).connect().await.unwrap_err();
     struck(&error, ErrorKind::TimedOut, Phase::Connect, &relay.address(), ms(300));
+    relay.let_go(); // a relay that holds does not see an end either
     eventually("it was given up", SOON, async || relay.conns().is_empty()).await;
     let accepted = relay.accepted();
     tokio::time::sleep(ms(300)).await;

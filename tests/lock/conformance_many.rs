@@ -92,7 +92,7 @@ async fn conf_1_concurrency_try_lock_unlock() {
     let won = Count::default();
     let mut tasks = JoinSet::new();
     for _ in 0..16 {
-        let lock = client.lock("a").unwrap().renewed(ms(1_200)).unwrap();
+        let lock = client.lock("a").unwrap();
         let (count, won) = (count.clone(), won.clone());
         tasks.spawn(async move {
             for _ in 0..1_000 {
@@ -108,8 +108,8 @@ async fn conf_1_concurrency_try_lock_unlock() {
     assert!(won.get() > 100, "{}", won.get());
     assert_eq!(count.get(), won.get(), "no lost update");
     // A held lock always has a renewal entry: after all that, it still outlives its lease.
-    let guard = take(&client.lock("a").unwrap().renewed(ms(1_200)).unwrap()).await;
-    tokio::time::sleep(ms(3_000)).await;
+    let guard = take(&client.lock("a").unwrap().renewed(ms(1_500)).unwrap()).await;
+    tokio::time::sleep(ms(4_000)).await;
     assert!(guard.confirm().await.is_ok());
     assert_eq!(guard.release().await.unwrap(), Outcome::Released);
 }

@@ -99,12 +99,12 @@ async fn a_counter_ahead_of_the_clock_goes_on_counting() {
 async fn one_hold_has_one_token_through_renewals_re_entry_and_moves_of_its_end() {
     let server = Server::start().await;
     let client = client(&server).await;
-    let lock = client.lock("a").unwrap().renewed(ms(600)).unwrap();
+    let lock = client.lock("a").unwrap().renewed(ms(1_500)).unwrap();
     let guard = take(&lock).await;
     let token = guard.token();
     let inner = guard.reenter();
-    guard.extend_to(ms(2_000)).await.unwrap();
-    tokio::time::sleep(ms(1_300)).await;
+    guard.extend_to(ms(2_500)).await.unwrap();
+    tokio::time::sleep(ms(2_000)).await;
     guard.confirm().await.unwrap();
     assert_eq!((guard.token(), inner.token()), (token.clone(), token.clone()));
     assert_eq!(seen(&lock).await.holder().token(), token.sequence());

@@ -1,13 +1,15 @@
 //! What these modules share.
 
+use std::cell::RefCell;
 use std::fmt::{Debug, Write as _};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
-use leasehold_testkit::{Admin, Stats, stats};
+use leasehold::{Client, ClientBuilder, Guard, LostReason};
+use leasehold_testkit::{Admin, Relay, Server, patience, stats};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
-use tracing::subscriber::DefaultGuard;
+use tracing::subscriber::Interest;
 use tracing::{Event, Level, Metadata, Subscriber};
 
 /// The lease of most tests.
@@ -32,9 +34,15 @@ pub(crate) async fn quiet(admin: &mut Admin, span: Duration) {
     throughout(span, async || assert_eq!(stats(admin).await.scripts(), before, "a command was sent")).await;
 }
 
-/// Counts of what ran since the call.
-pub(crate) async fn since(admin: &mut Admin, before: &Stats) -> Stats {
-    stats(admin).await - before.clone()
+/// The reason of the loss that is bound to come.
+pub(crate) async fn lost(guard: &Guard) -> LostReason {
+    let lost = tokio::time::timeout(patience(SOON * 2), guard.lost()).await;
+    lost.unwrap_or_else(|_| panic!("a loss was never told: {guard:?}"))
+}
+
+/// A client of `server` through a relay.
+pub(crate) fn options_through(server: &Server, relay: &Relay) -> ClientBuilder {
+    Client::builder(&relay.url()).prefix(server.prefix())
 }
 
 pub(crate) async fn exists(admin: &mut Admin, key: &str) -> bool {
@@ -85,11 +93,22 @@ pub(crate) async fn turns<T>(count: u64, work: impl Future<Output = T>) -> Optio
 #[derive(Clone, Default)]
 pub(crate) struct Log(Arc<Mutex<Vec<(Level, String)>>>);
 
+thread_local! {
+    static LOG: RefCell<Option<Log>> = const { RefCell::new(None) };
+}
+
 impl Log {
-    pub(crate) fn keep() -> (Self, DefaultGuard) {
+    pub(crate) fn keep() -> Self {
+        // One subscriber for all threads: tracing may take the word of a thread that has none for all
+        // of them.
+        static ONCE: Once = Once::new();
+        ONCE.call_once(|| {
+            tracing::subscriber::set_global_default(ByThread).unwrap();
+            tracing::callsite::rebuild_interest_cache();
+        });
         let log = Self::default();
-        let guard = tracing::subscriber::set_default(log.clone());
-        (log, guard)
+        LOG.set(Some(log.clone()));
+        log
     }
 
     /// The lines that contain `text`.
@@ -104,9 +123,15 @@ impl Log {
     }
 }
 
-impl Subscriber for Log {
+struct ByThread;
+
+impl Subscriber for ByThread {
+    fn register_callsite(&self, metadata: &'static Metadata<'static>) -> Interest {
+        if *metadata.level() <= Level::INFO { Interest::sometimes() } else { Interest::never() }
+    }
+
     fn enabled(&self, metadata: &Metadata<'_>) -> bool {
-        *metadata.level() <= Level::INFO
+        *metadata.level() <= Level::INFO && LOG.with_borrow(Option::is_some)
     }
 
     fn new_span(&self, _: &Attributes<'_>) -> Id {
@@ -120,7 +145,11 @@ impl Subscriber for Log {
     fn event(&self, event: &Event<'_>) {
         let mut line = Line(String::new());
         event.record(&mut line);
-        self.0.lock().unwrap().push((*event.metadata().level(), line.0));
+        LOG.with_borrow(|log| {
+            if let Some(log) = log {
+                log.0.lock().unwrap().push((*event.metadata().level(), line.0));
+            }
+        });
     }
 
     fn enter(&self, _: &Id) {}

@@ -1,5 +1,14 @@
 //! The promises in short, for every server and every way to start one.
 
+#[cfg(test)]
+mod holding;
+#[cfg(test)]
+mod losing;
+#[cfg(test)]
+mod others;
+#[cfg(test)]
+mod waiting;
+
 use std::time::Duration;
 
 use leasehold::{Attempt, Outcome};
@@ -62,7 +71,7 @@ async fn a_waiter_of_another_client_is_served_by_push() {
         panic!("two holders")
     };
     assert_eq!(busy.place(), Some(1));
-    println!("{busy}");
+    assert!(busy.to_string().starts_with("held by "), "{busy}");
     two.close_within(Duration::from_secs(2)).await;
     assert!(!guard.is_held());
     one.close_within(Duration::from_secs(2)).await;

@@ -123,8 +123,9 @@ async fn case_q6_case_q7_a_stopped_head_costs_one_bounded_time_and_no_polling() 
     let guard = take(&lock(&one)).await;
     let head = Child::start(Part::Waiters(1), &server, "a", LEASE);
     eye.queue_is("a", 1).await;
-    let live = line_up(&mut eye, "a", &lock(&two), 2).await;
-    let behind = line_up(&mut eye, "a", &lock(&one), 3).await;
+    // With long leases: a busy machine must not lose what they come to hold.
+    let live = line_up(&mut eye, "a", &two.lock("a").unwrap(), 2).await;
+    let behind = line_up(&mut eye, "a", &one.lock("a").unwrap(), 3).await;
     head.stop();
     let (begun, before) = (Instant::now(), eye.stats().await);
     let _ = guard.release().await.unwrap();

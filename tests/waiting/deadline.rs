@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{Attempt, Client, ErrorKind, Phase};
 use leasehold_testkit::{Direction, Relay, Server, eventually};
+use leasehold_tests::eye::Eye;
 use leasehold_tests::{client, take};
 
 use crate::{LONG, within};
@@ -95,4 +96,30 @@ async fn case_x45_a_server_that_is_down_is_no_silent_loop() {
     server.restart().await;
     let guard = within("the server is back", LONG, endless).await.unwrap();
     eventually("and asked", LONG, async || guard.confirm().await.is_ok()).await;
+}
+
+/// A server that answers at once, and refuses: no loop either.
+#[tokio::test]
+async fn case_x45_a_server_that_refuses_is_no_busy_loop() {
+    let server = Server::own().await;
+    let mut eye = Eye::on(&server).await;
+    let waiting = client(&server).await;
+    drop(take(&waiting.lock("a").unwrap()).await);
+    eye.nothing_left(LONG).await;
+    // NOREPLICAS, for every script that would write.
+    eye.admin.call(&["CONFIG", "SET", "min-replicas-to-write", "1"]).await;
+    let before = eye.stats().await;
+    let lock = waiting.lock("a").unwrap();
+    let error = lock.acquire_within(LIMIT).await.unwrap_err();
+    println!("{error}");
+    assert_eq!(error.kind(), ErrorKind::Unavailable, "{error}");
+    assert!(error.to_string().contains("NOREPLICAS"), "{error}");
+    let endless = tokio::spawn(async move { lock.acquire().await.unwrap() });
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    assert!(!endless.is_finished());
+    let ran = eye.stats().await - before;
+    println!("{} script calls in 2 s", ran.scripts());
+    assert!(ran.scripts() < 60, "a busy loop: {ran:?}");
+    eye.admin.call(&["CONFIG", "SET", "min-replicas-to-write", "0"]).await;
+    drop(within("the server serves again", LONG, endless).await.unwrap());
 }

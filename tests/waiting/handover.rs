@@ -28,6 +28,7 @@ async fn case_p1_ten_thousand_hand_overs_between_two_clients_miss_nobody() {
                 let asked = Instant::now();
                 let guard = lock.acquire().await.unwrap();
                 slowest = slowest.max(asked.elapsed());
+                assert!(slowest < MISSED, "a hand-over was missed: {slowest:?}");
                 let _ = guard.release().await.unwrap();
             }
             slowest
@@ -40,7 +41,6 @@ async fn case_p1_ten_thousand_hand_overs_between_two_clients_miss_nobody() {
         ran.scripts(),
         ran.of("publish")
     );
-    assert!(slowest < MISSED, "a hand-over was missed: {slowest:?}");
     assert!(ran.of("publish") > 0, "they never met");
     eye.nothing_left(LONG).await;
 }
@@ -60,7 +60,7 @@ async fn listening(server: &Server, count: usize) -> Vec<Client> {
     }
     eye.queue_is("warm", count).await;
     drop(guard);
-    waiters.join_all().await;
+    within("all are warm", LONG, waiters.join_all()).await;
     eye.nothing_left(LONG).await;
     clients
 }

@@ -24,7 +24,7 @@ const LONG: Duration = Duration::from_secs(20);
 async fn within<T>(what: &str, bound: Duration, job: impl Future<Output = T>) -> T {
     match tokio::time::timeout(patience(bound), job).await {
         Ok(done) => done,
-        Err(_) => panic!("not within {bound:?}: {what}"),
+        Err(late) => panic!("not within {bound:?}: {what} ({late})"),
     }
 }
 

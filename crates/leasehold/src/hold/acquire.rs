@@ -63,8 +63,9 @@ pub(crate) async fn attempt(shared: &Arc<Shared>, spec: &Arc<Spec>) -> Result<Tr
             Phase::Won { sent, token, remaining, unclaimed } => {
                 match seat.won(sent, token, remaining, unclaimed).await? {
                     Won::Held(record) => return Ok(Tried::Held(record)),
+                    Won::Stale if retry + 1 < TRIES => seat.settle(),
                     Won::TooLate if retry + 1 < TRIES => seat.start_over()?,
-                    Won::TooLate | Won::NotOurs => return Err(seat.too_late()),
+                    Won::TooLate | Won::Stale | Won::NotOurs => return Err(seat.too_late()),
                 }
             }
             Phase::Failed(fault) if fault.is_temporary() && retry + 1 < TRIES => {
@@ -91,15 +92,21 @@ pub(crate) struct TakeCall {
 }
 
 impl Shared {
-    /// Notes that a `take` of this owner goes out. `None` when the owner is gone.
-    pub(crate) fn begin_take(&self, owner: OwnerId, waits: bool) -> Option<TakeCall> {
+    /// Notes that a `take` of this owner goes out. `None` when the owner is gone, when there is news
+    /// for it, or when one is under way already, whose answer is as good: of two, the later answer
+    /// would find an owner that holds. `checks`: it is the task `waits` that sends it.
+    pub(crate) fn begin_take(&self, owner: OwnerId, waits: bool, checks: bool) -> Option<TakeCall> {
         let mut table = self.table();
         let asking = table.asking(owner.count)?;
+        if asking.in_flight > 0 || !matches!(asking.phase, Phase::Waiting) {
+            return None;
+        }
         // Twice the same question without an answer in between: either may be the one that won.
         let asked = if asking.first_sent.is_some() { Trace::Unknown } else { Trace::Known };
         asking.trace = asking.trace.max(asked);
         let sent = *asking.first_sent.get_or_insert_with(clock::now);
         asking.in_flight += 1;
+        asking.checked = checks;
         let mode = if waits { Mode::Wait(asking.ticket) } else { Mode::Try };
         Some(TakeCall { owner, spec: asking.spec.clone(), mode, sent, was_queued: asking.queued })
     }
@@ -124,6 +131,8 @@ impl Shared {
         let count = call.owner.count;
         let now = clock::now();
         let mut table = self.table();
+        // The check that a missed push asks for could not be sent beside this one.
+        let stale = table.missed_since(keys, call.sent);
         let Some(asking) = table.asking(count) else {
             let gone = table.get(count).is_none();
             drop(table);
@@ -152,7 +161,7 @@ impl Shared {
                     Taken::Queued { ticket, place, missing, subscribers, seen } => {
                         asking.queued = matches!(asking.phase, Phase::Waiting);
                         let hopeless = hopeless(&seen);
-                        due = Some(now + self.check_after(&seen, keys));
+                        due = Some(now + if stale { CHECK_MIN } else { self.check_after(&seen, keys) });
                         asking.seen = Some(Busy::new(seen, at, Some(place + 1)));
                         repair = subscribers == Subscribers::Count(0);
                         table.set_ticket(count, ticket);
@@ -195,9 +204,6 @@ impl Shared {
                 (waker, None)
             }
         };
-        // The check that a missed push asks for could not be sent beside this one.
-        let stale = table.missed_since(keys, call.sent);
-        let due = due.map(|due| if stale { due.min(now + CHECK_MIN) } else { due });
         if let Some(due) = due
             && table.arm(keys, due)
         {
@@ -298,7 +304,8 @@ mod tests {
         }
     }
 
-    /// A check and the owner's own `take` are both under way, and both find the hold.
+    /// A check and the owner's own `take` are never both under way; if they were, and both found the
+    /// hold, the later answer would change nothing.
     #[tokio::test]
     async fn the_second_answer_passes_no_live_hold() {
         let (_pushes, received) = tokio::sync::mpsc::unbounded_channel();
@@ -310,18 +317,18 @@ mod tests {
         let spec =
             Arc::new(Spec { keys, lease, kind: Kind::Renewed, max_hold: None, who: "p1@host/".to_owned() });
         let mut seat = Seat::enter(&core.shared, &spec, true).unwrap();
-        let calls = [(); 2].map(|()| core.shared.begin_take(seat.owner, true).unwrap());
+        let call = core.shared.begin_take(seat.owner, true, false).unwrap();
+        assert!(core.shared.begin_take(seat.owner, true, true).is_none(), "one at a time");
         let held = || {
             let body = Taken::Held { token: 7, remaining: lease, unclaimed: false };
             Ok(Reply { at: ServerTime(1), grant: None, body })
         };
-        core.shared.took(&calls[0], held());
+        core.shared.took(&call, held());
         let Phase::Won { sent, token, remaining, .. } = seat.phase() else { panic!("not won") };
         let Ok(Won::Held(record)) = seat.hold(sent, token, remaining) else { panic!("not held") };
-        core.shared.took(&calls[1], held());
+        core.shared.took(&call, held());
         assert_eq!(core.shared.stand(&record), HoldState::Safe);
         let idle = tokio::time::timeout(Duration::from_millis(100), core.shared.janitor.idle());
         assert!(idle.await.is_ok(), "a pass of a live hold is under way");
-        assert!(record.unsure, "its end leaves a tombstone for the take that was sent twice");
     }
 }

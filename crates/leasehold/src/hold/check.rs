@@ -33,7 +33,7 @@ pub(crate) async fn waits(
 ) {
     let mut pushes = pushes.lock().await;
     let mut flights = FuturesUnordered::new();
-    let mut refills: Vec<Keys> = Vec::new();
+    let mut refills = shared.table().refilling();
     let mut open = true;
     loop {
         let wake = shared.table().next_check();
@@ -77,7 +77,7 @@ impl Shared {
                 },
             };
             drop(table);
-            let call = self.begin_take(OwnerId { client: self.client, count: owner }, true);
+            let call = self.begin_take(OwnerId { client: self.client, count: owner }, true, true);
             if call.is_some() {
                 return call;
             }
@@ -105,6 +105,8 @@ impl Shared {
             }
             Push::Missed => {
                 debug!("pushes may have been missed; all waited locks are checked");
+                // A list that is half done would be in the way of the next one, which is whole.
+                self.table().forget_refills();
                 refills.clear();
                 self.check_now(|_| true);
             }
@@ -118,7 +120,7 @@ impl Shared {
         let locks = table.waited_locks();
         for (n, keys) in (0..).zip(locks.iter().filter(|keys| which(keys))) {
             table.note_missed(keys, now);
-            table.arm(keys, now + PACE * n + self.chance.below(PACE));
+            table.arm_by(keys, now + PACE * n + self.chance.below(PACE));
         }
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tracing::{debug, warn};
 
 use super::release::Job;
-use super::shared::Core;
+use super::shared::{Core, Shared};
 use super::table::{State, Trace};
 use crate::outcome::LostReason;
 use crate::owner::OwnerId;
@@ -31,15 +31,24 @@ pub(crate) async fn close(core: &Core, within: Duration) {
         }
         // Half of the time at most: holds matter more.
         let _ = tokio::time::timeout(within / 2, shared.janitor.idle()).await;
-        let held = shared.table().all_held();
-        debug!(waiters, holds = held.len(), "closing");
-        for record in held {
-            shared.lose(&record, LostReason::Closed);
-        }
+        let holds = end_holds(shared);
+        debug!(waiters, holds, "closing");
         shared.janitor.idle().await;
+        core.stop();
+        core.stopped().await;
     };
     if tokio::time::timeout(within, orderly).await.is_err() {
-        warn!(?within, "closed before every hold was released; leases end what is left");
+        warn!(?within, "not closed in time; leases end what is left");
+        end_holds(shared);
+        core.cut().await;
     }
-    core.stop().await;
+}
+
+/// Loses what is held, which passes it in the background. How many there were.
+fn end_holds(shared: &Shared) -> usize {
+    let held = shared.table().all_held();
+    for record in &held {
+        shared.lose(record, LostReason::Closed);
+    }
+    held.len()
 }

@@ -42,7 +42,7 @@ impl Shared {
                 }
                 let waker = table.turn(owner, Phase::Granted { until: now + grant.remaining });
                 // Whoever else waits here is served when this hold is claimed and released, or ends.
-                if table.arm(&keys, now + self.check_in(grant.remaining)) {
+                if table.arm_by(&keys, now + self.check_in(grant.remaining)) {
                     self.checks.notify_one();
                 }
                 drop(table);

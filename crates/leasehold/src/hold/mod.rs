@@ -48,6 +48,8 @@ mod renew;
 mod seat;
 mod shared;
 mod table;
+#[cfg(test)]
+mod tests;
 mod wait;
 
 pub(crate) use acquire::{Spec, Tried, attempt};

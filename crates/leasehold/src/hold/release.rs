@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tracing::{debug, trace, warn};
 
 use super::record::Record;
-use super::shared::Shared;
+use super::shared::{Shared, contained};
 use crate::clock::{self, Moment};
 use crate::error::{Error, Phase};
 use crate::key::Keys;
@@ -52,7 +52,7 @@ impl Job {
     }
 }
 
-/// Counts the passes that the janitor still has to do.
+/// Counts the passes that are still to be done: the janitor's, and those that somebody waits for.
 #[derive(Default)]
 pub(crate) struct Janitor {
     open: AtomicUsize,
@@ -65,9 +65,17 @@ impl Janitor {
     }
 
     pub(crate) fn done(&self) {
-        if self.open.fetch_sub(1, Ordering::AcqRel) == 1 {
+        // None is left to count down where they were abandoned.
+        let before = self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| open.checked_sub(1));
+        if before == Ok(1) {
             self.idle.notify_waiters();
         }
+    }
+
+    /// Nobody will do what is left.
+    pub(crate) fn abandon(&self) {
+        self.open.store(0, Ordering::Release);
+        self.idle.notify_waiters();
     }
 
     /// Returns when nothing is left to do.
@@ -162,6 +170,7 @@ impl<'a> Parting<'a> {
         if !record.end() {
             return None;
         }
+        shared.janitor.expect(1);
         shared.table().begin_pass(record.owner.count);
         record.tell();
         Some(Self { shared, record })
@@ -169,6 +178,7 @@ impl<'a> Parting<'a> {
 
     fn finish(self) {
         self.shared.table().end_pass(self.record.owner.count);
+        self.shared.janitor.done();
         std::mem::forget(self);
     }
 }
@@ -176,6 +186,7 @@ impl<'a> Parting<'a> {
 impl Drop for Parting<'_> {
     fn drop(&mut self) {
         self.shared.pass_later(Job::of_hold(self.record, self.shared.settings.command_timeout));
+        self.shared.janitor.done();
     }
 }
 
@@ -201,11 +212,17 @@ pub(crate) async fn janitor(
         while flights.len() < PASSES
             && let Some(job) = waiting.pop_front()
         {
-            flights.push(perform(shared, job, stop));
+            // A panic of one must not take the others with it.
+            flights.push(contained("janitor", perform(shared, job, stop)));
         }
         tokio::select! {
             biased;
-            Some(()) = flights.next(), if !flights.is_empty() => {}
+            Some(ended) = flights.next(), if !flights.is_empty() => {
+                if ended == Some(false) {
+                    // Nobody answers and nobody may wait: the lease ends the rest.
+                    waiting.drain(..).for_each(|job: Job| drop(Done(shared, job.owner.count)));
+                }
+            }
             Some(job) = inbox.recv(), if open => waiting.push_back(job),
             () = stop.cancelled(), if open => {
                 // What was dropped before the end is still passed; later drops leave it to the lease.
@@ -220,22 +237,27 @@ pub(crate) async fn janitor(
     }
 }
 
-/// One job, tried until it is answered or pointless.
-async fn perform(shared: &Shared, job: Job, stop: &CancellationToken) {
+/// One job, tried until it is answered or pointless. False: the client ends, and it was not answered.
+async fn perform(shared: &Shared, job: Job, stop: &CancellationToken) -> bool {
     let _done = Done(shared, job.owner.count);
     for attempt in 0.. {
         match pass(shared, &job.keys, job.owner, job.tombstone || attempt > 0).await {
-            Ok(_) => return,
+            Ok(_) => return true,
             Err(fault) => {
                 debug!(lock = job.keys.name(), owner = %job.owner, %fault, attempt, "a background pass failed");
                 let delay = shared.settings.backoff.delay(attempt, &shared.chance);
-                if !fault.is_temporary() || clock::now() + delay >= job.give_up || stop.is_cancelled() {
-                    return;
+                if fault.is_temporary() && stop.is_cancelled() {
+                    return false;
                 }
-                tokio::time::sleep(delay).await;
+                if !fault.is_temporary() || clock::now() + delay >= job.give_up {
+                    return true;
+                }
+                // Once more at once, when the client ends.
+                let _ = tokio::time::timeout(delay, stop.cancelled()).await;
             }
         }
     }
+    true
 }
 
 /// Counts a job as done and its owner as gone, however the job ends.

@@ -15,7 +15,7 @@ use super::table::Due;
 use crate::clock::{self, Moment};
 use crate::lease;
 use crate::outcome::LostReason;
-use crate::server::{Fault, Found, Mine, Renew};
+use crate::server::{Fault, Found, Mine, Renew, Why};
 
 /// Names in one script call: 1.7 µs of the server's time each, so that a batch stalls nobody.
 const BATCH: usize = 128;
@@ -33,7 +33,12 @@ pub(crate) async fn watchdog(shared: &Shared, stop: &CancellationToken) {
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
-            Some(flight) = flights.next(), if !flights.is_empty() => settle(shared, flight),
+            Some(flight) = flights.next(), if !flights.is_empty() => {
+                for ask in settle(shared, flight) {
+                    let timeout = timeout(&ask, shared.settings.command_timeout);
+                    flights.push(send(shared, vec![ask], timeout));
+                }
+            }
             () = shared.renewals.notified() => {}
             () = clock::sleep_until(wake) => shared.lateness.note(wake, clock::now()),
         }
@@ -61,13 +66,16 @@ async fn send(shared: &Shared, batch: Vec<Renew>, timeout: Duration) -> Flight {
     Flight { batch, sent, answers }
 }
 
-/// Holds that may wait equally long for their answer go together: a tenth of the lease, so that
-/// several tries fit into what remains.
+/// How long an answer is waited for: a tenth of the lease, so that several tries fit into what remains.
+fn timeout(ask: &Renew, command_timeout: Duration) -> Duration {
+    (ask.lease / 10).max(MIN_TIMEOUT).min(command_timeout)
+}
+
+/// Holds that may wait equally long for their answer go together.
 fn batches(asks: Vec<Renew>, command_timeout: Duration) -> Vec<(Duration, Vec<Renew>)> {
     let mut alike: BTreeMap<Duration, Vec<Renew>> = BTreeMap::new();
     for ask in asks {
-        let timeout = (ask.lease / 10).max(MIN_TIMEOUT).min(command_timeout);
-        alike.entry(timeout).or_default().push(ask);
+        alike.entry(timeout(&ask, command_timeout)).or_default().push(ask);
     }
     let mut batches = Vec::new();
     for (timeout, mut asks) in alike {
@@ -80,7 +88,13 @@ fn batches(asks: Vec<Renew>, command_timeout: Duration) -> Vec<(Duration, Vec<Re
     batches
 }
 
-fn settle(shared: &Shared, Flight { batch, sent, answers }: Flight) {
+/// Takes the answers in. A batch that is refused for good is handed back, to be asked for name by
+/// name: what one name lacks, a permission, refuses all of it.
+fn settle(shared: &Shared, Flight { batch, sent, answers }: Flight) -> Vec<Renew> {
+    let refused = matches!(&answers, Err(fault) if !fault.is_temporary() && fault.why != Why::Closed);
+    if refused && batch.len() > 1 {
+        return batch;
+    }
     let answers = match answers {
         Ok(answers) if answers.len() == batch.len() => answers,
         Ok(_) => vec![Err(Fault::garbled("renew")); batch.len()],
@@ -89,6 +103,7 @@ fn settle(shared: &Shared, Flight { batch, sent, answers }: Flight) {
     for (ask, answer) in batch.iter().zip(answers) {
         shared.renewed(ask, sent, answer);
     }
+    Vec::new()
 }
 
 impl Shared {

@@ -22,6 +22,8 @@ pub(crate) enum Won {
     Held(Arc<Record>),
     /// So much of the lease was over when the answer came that it is given back.
     TooLate,
+    /// Enough is left, but the request was first sent too long ago to count on it: a fresh one tells.
+    Stale,
     /// The server says that it is not ours.
     NotOurs,
 }
@@ -65,7 +67,7 @@ impl Seat {
 
     /// Sends one `take` and takes its answer in.
     pub(crate) async fn take(&mut self) {
-        if let Some(call) = self.shared.begin_take(self.owner, self.waits) {
+        if let Some(call) = self.shared.begin_take(self.owner, self.waits, false) {
             let answer = self.shared.send_take(&call).await;
             self.shared.took(&call, answer);
         }
@@ -73,7 +75,7 @@ impl Seat {
 
     /// The same as a try, from a seat that will wait: no queue entry, no push channel needed.
     pub(crate) async fn take_without_waiting(&mut self) {
-        if let Some(call) = self.shared.begin_take(self.owner, false) {
+        if let Some(call) = self.shared.begin_take(self.owner, false, false) {
             let answer = self.shared.send_take(&call).await;
             self.shared.took(&call, answer);
         }
@@ -116,7 +118,8 @@ impl Seat {
         let deadline = lease::deadline(sent, remaining, self.shared.margin(now));
         if deadline.since(now) < self.spec.lease / 2 {
             debug!(lock = self.spec.keys.name(), owner = %self.owner, token, ?remaining, "won too late");
-            return Ok(Won::TooLate);
+            let fresh = lease::deadline(now, remaining, self.shared.margin(now)).since(now);
+            return Ok(if fresh < self.spec.lease / 2 { Won::TooLate } else { Won::Stale });
         }
         let limit = self.spec.max_hold.map_or(Moment::NEVER, |limit| now + limit);
         let schedule = Schedule::new(self.spec.kind, self.spec.lease, sent, deadline, limit);

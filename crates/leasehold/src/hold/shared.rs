@@ -4,11 +4,12 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Waker;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use tokio::sync::{Notify, mpsc};
-use tokio::task::JoinHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio_util::sync::CancellationToken;
 use tracing::error;
 use uuid::Uuid;
@@ -79,7 +80,8 @@ impl Shared {
 pub(crate) struct Core {
     pub(crate) shared: Arc<Shared>,
     stop: CancellationToken,
-    tasks: Mutex<Vec<JoinHandle<()>>>,
+    aborts: Vec<AbortHandle>,
+    tasks: tokio::sync::Mutex<Vec<JoinHandle<()>>>,
 }
 
 impl Core {
@@ -119,7 +121,14 @@ impl Core {
             tokio::spawn({
                 let (shared, stop) = (shared.clone(), stop.clone());
                 let pushes = Arc::new(tokio::sync::Mutex::new(pushes));
-                async move { undying("waits", || check::waits(&shared, &pushes, &stop)).await }
+                async move {
+                    undying("waits", || {
+                        let wakers = shared.table().forget_checks();
+                        wakers.into_iter().for_each(Waker::wake);
+                        check::waits(&shared, &pushes, &stop)
+                    })
+                    .await;
+                }
             }),
             tokio::spawn({
                 let (shared, stop) = (shared.clone(), stop.clone());
@@ -131,17 +140,32 @@ impl Core {
                 }
             }),
         ];
-        Arc::new(Self { shared, stop, tasks: Mutex::new(tasks) })
+        let aborts = tasks.iter().map(JoinHandle::abort_handle).collect();
+        Arc::new(Self { shared, stop, aborts, tasks: tokio::sync::Mutex::new(tasks) })
     }
 
-    /// Ends the tasks and waits for them.
-    pub(crate) async fn stop(&self) {
+    /// Lets the tasks end.
+    pub(crate) fn stop(&self) {
         self.stop.cancel();
-        let tasks = std::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
-        for task in tasks {
+    }
+
+    /// Waits until they have ended. Whoever comes second waits as long; dropped, it changes nothing.
+    pub(crate) async fn stopped(&self) {
+        let mut tasks = self.tasks.lock().await;
+        while let Some(task) = tasks.last_mut() {
             // A task ends by itself; if its runtime is shutting down it is gone already.
             let _ = task.await;
+            tasks.pop();
         }
+    }
+
+    /// Ends what is left of tasks and connections at once.
+    pub(crate) async fn cut(&self) {
+        self.stop();
+        self.aborts.iter().for_each(AbortHandle::abort);
+        self.shared.janitor.abandon();
+        // The janitor did not come to it.
+        self.shared.server.close(Duration::ZERO).await;
     }
 }
 
@@ -151,13 +175,25 @@ impl Drop for Core {
     }
 }
 
-/// Runs a task's loop to its end. A panic is contained, told, and the loop begun again: one bad
-/// hold must not end the renewal of all others.
+/// Runs a task's loop to its end. After a panic the loop is begun again: one bad hold must not end
+/// the renewal of all others.
 async fn undying<F: Future<Output = ()>>(task: &'static str, mut run: impl FnMut() -> F) {
-    while let Err(panic) = AssertUnwindSafe(run()).catch_unwind().await {
-        let text = panic.downcast_ref::<&str>().copied();
-        let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
-        error!(task, panic = text, "a background task panicked; it goes on");
+    while contained(task, run()).await.is_none() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }
+
+/// Contains and tells a panic of `work`: `None`.
+pub(super) async fn contained<T>(task: &'static str, work: impl Future<Output = T>) -> Option<T> {
+    let panic = match AssertUnwindSafe(work).catch_unwind().await {
+        Ok(done) => return Some(done),
+        Err(panic) => panic,
+    };
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("?");
+    error!(task, panic = text, "a background task panicked; it goes on");
+    None
+}
+
+#[cfg(test)]
+mod tests;

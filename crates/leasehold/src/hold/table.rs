@@ -34,6 +34,8 @@ pub(crate) struct Asking {
     pub(crate) ticket: Option<Ticket>,
     /// `take`s of this owner without an answer so far.
     pub(crate) in_flight: u32,
+    /// The `take` under way is a check: the task `waits` takes its answer in.
+    pub(crate) checked: bool,
     /// What the server may have of it.
     pub(crate) trace: Trace,
     /// When the request under way was first sent; kept while its outcome is unknown.
@@ -153,6 +155,7 @@ impl Table {
             phase: Phase::Waiting,
             ticket,
             in_flight: 0,
+            checked: false,
             trace: Trace::None,
             first_sent: None,
             queued: false,
@@ -224,6 +227,12 @@ impl Table {
         self.checks.first().is_some_and(|first| first.0 == due)
     }
 
+    /// As [`arm`](Self::arm), but puts nothing off: the server was promised a check by then, and takes
+    /// a client that does not keep its promise for late.
+    pub(crate) fn arm_by(&mut self, keys: &Keys, due: Moment) -> bool {
+        self.waited.get(keys).is_some_and(|waited| due < waited.due) && self.arm(keys, due)
+    }
+
     pub(crate) fn next_check(&self) -> Moment {
         self.checks.first().map_or(Moment::NEVER, |first| first.0)
     }
@@ -257,6 +266,27 @@ impl Table {
         waited.refill =
             waited.waiters.iter().rev().map(|(_, owner)| *owner).filter(|owner| *owner != but).collect();
         !waited.refill.is_empty()
+    }
+
+    /// A task `waits` that begins anew has no checks under way; what became of them is unknown. Hands
+    /// back whom to wake.
+    pub(crate) fn forget_checks(&mut self) -> Vec<Waker> {
+        let asking = self.owners.values_mut().filter_map(|state| match state {
+            State::Asking(asking) if asking.in_flight > 0 && asking.checked => Some(asking),
+            _ => None,
+        });
+        let wakers = asking.filter_map(|asking| {
+            asking.in_flight = 0;
+            asking.trace = Trace::Unknown;
+            asking.waker.take()
+        });
+        wakers.collect()
+    }
+
+    pub(crate) fn forget_refills(&mut self) {
+        for waited in self.waited.values_mut() {
+            waited.refill.clear();
+        }
     }
 
     /// The locks with owners that are to enter their queue again.

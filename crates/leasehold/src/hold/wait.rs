@@ -78,7 +78,7 @@ async fn turns(seat: &mut Seat) -> Result<Arc<Record>, Error> {
         match won {
             Won::Held(record) => return Ok(record),
             Won::TooLate => seat.start_over()?,
-            Won::NotOurs => seat.settle(),
+            Won::NotOurs | Won::Stale => seat.settle(),
         }
     }
 }

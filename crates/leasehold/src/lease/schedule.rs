@@ -93,7 +93,8 @@ impl Schedule {
     /// The end was moved on purpose.
     pub(crate) fn extended(&mut self, sent: Moment, lease: Duration, deadline: Moment) {
         if self.kind == Kind::Fixed {
-            self.lease = lease;
+            // A shorter one moved nothing, and must not make the looks frequent.
+            self.lease = self.lease.max(lease);
         }
         self.deadline = self.deadline.max(deadline);
         if !self.asking {
@@ -173,6 +174,8 @@ mod tests {
         assert_eq!(hold.step(at(2_600)), Step::Over);
         hold.extended(at(2_000), Duration::from_secs(6), at(7_000));
         assert_eq!(hold.step(at(2_600)), Step::Wait(at(4_000)));
+        hold.extended(at(2_000), Duration::from_millis(200), at(2_170));
+        assert_eq!(hold.step(at(2_600)), Step::Wait(at(4_000)), "a shorter one changes nothing");
     }
 
     #[test]

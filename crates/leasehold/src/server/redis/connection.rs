@@ -73,12 +73,16 @@ pub(super) fn client(
     version: RespVersion,
     capacity: usize,
 ) -> Result<Client, Fault> {
-    let config = Config {
+    let mut config = Config {
         version,
         // Our own supervision retries the first attempt, and sees why it failed.
         fail_fast: true,
         ..endpoint.config().map_err(|bad| Fault::new(Why::Unavailable, bad.to_string(), false))?
     };
+    if config.version == RespVersion::RESP3 {
+        config.username = config.username.map(inline_word);
+        config.password = config.password.map(inline_word);
+    }
     let small = |duration| u32::try_from(millis(duration)).unwrap_or(u32::MAX);
     let mut policy =
         ReconnectPolicy::new_exponential(0, small(tuning.retry_delay), small(tuning.retry_cap), 2);
@@ -111,6 +115,17 @@ pub(super) fn client(
         .map_err(|error| fault(&error, ""))
 }
 
+/// fred logs in to RESP3 by an inline command, `HELLO 3 AUTH user password`, and quotes nothing: a
+/// space would end the word, and a line break the command. The server reads `"…"` with `\xHH` there.
+fn inline_word(word: String) -> String {
+    if !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_graphic() && !b"\"'".contains(&byte)) {
+        return word;
+    }
+    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
+    let escaped = word.bytes().flat_map(|byte| ['\\', 'x', digit(byte >> 4), digit(byte & 15)]);
+    ['"'].into_iter().chain(escaped).chain(['"']).collect()
+}
+
 /// One command, sent once, through `custom`: fred drops the options of its own script calls.
 pub(super) async fn send(
     client: &Client,
@@ -132,5 +147,19 @@ pub(super) async fn send(
 pub(super) async fn name(client: &Client, name: &str, within: Duration) {
     if let Err(error) = send(client, "CLIENT", vec!["SETNAME".into(), name.into()], within).await {
         tracing::debug!(%error, "the connection stays nameless");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_odd_password_is_one_inline_word() {
+        assert_eq!(inline_word("pa/ss@\\:1".to_owned()), "pa/ss@\\:1", "most are words as they are");
+        assert_eq!(inline_word("a b".to_owned()), r#""\x61\x20\x62""#);
+        assert_eq!(inline_word("\"\r\n'".to_owned()), r#""\x22\x0d\x0a\x27""#);
+        assert_eq!(inline_word("é".to_owned()), r#""\xc3\xa9""#);
+        assert_eq!(inline_word(String::new()), r#""""#);
     }
 }

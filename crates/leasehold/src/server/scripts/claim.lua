@@ -9,6 +9,9 @@ local owner, lease = ARGV[1], ARGV[2]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local mine = redis.pcall('HMGET', name, owner, 'owner', 'f')
+if mine.err and not string.find(mine.err, 'WRONGTYPE', 1, true) then
+  return mine
+end
 if mine.err or not mine[1] or mine[2] ~= 'o' .. owner then
   -- A write, though without effect on any kind of key: a replica that lags must not answer no.
   redis.call('PEXPIRE', name, 1, 'GT')

@@ -13,8 +13,13 @@ local function keep(key, ms)
   end
 end
 
-local function wrong_type(key, want)
-  return redis.error_reply('WRONGTYPE ' .. key .. ' is not a ' .. want)
+-- What to answer for a command that failed on `key`: a wrong type by its name, a denied command as
+-- the server words it.
+local function refused(key, want, reply)
+  if string.find(reply.err, 'WRONGTYPE', 1, true) then
+    return redis.error_reply('WRONGTYPE ' .. key .. ' is not a ' .. want)
+  end
+  return reply
 end
 
 -- What to answer for the holder whose facts were read: a kind ('ours', or the type of a foreign

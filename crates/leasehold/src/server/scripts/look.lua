@@ -10,9 +10,15 @@ local now = time[1] * 1000000 + time[2]
 local remaining = redis.call('PTTL', name)
 local waiters = redis.pcall('ZCARD', queue)
 if type(waiters) == 'table' then
+  if not string.find(waiters.err, 'WRONGTYPE', 1, true) then
+    return waiters
+  end
   waiters = 0
 end
 local facts = redis.pcall('HMGET', name, 'owner', 'f', 'who')
+if facts.err and not string.find(facts.err, 'WRONGTYPE', 1, true) then
+  return facts
+end
 if not facts.err and facts[1] then
   local owner = string.sub(facts[1], 2)
   if redis.call('HEXISTS', name, owner) == 1 then

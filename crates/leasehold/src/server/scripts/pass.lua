@@ -12,6 +12,9 @@
 local name, fence, queue, waiters = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
 local client, fence_ttl, void, target, owner = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
 local mine = redis.pcall('HMGET', name, owner, 'owner', 'f')
+if mine.err and not string.find(mine.err, 'WRONGTYPE', 1, true) then
+  return mine
+end
 local ours = not mine.err and mine[1] and mine[2] == 'o' .. owner
 
 -- The daily path: our own hold, nobody waits or waited, no tombstone.
@@ -117,15 +120,12 @@ end
 
 local told = redis.pcall('HMGET', waiters, 'prev', 'g')
 if told.err then
-  return wrong_type(waiters, 'hash')
+  return refused(waiters, 'hash', told)
 end
 -- First write: ZREM, allowed on a full server.
 local queued = redis.pcall('ZREM', queue, owner)
 if type(queued) == 'table' then
-  if string.find(queued.err, 'WRONGTYPE', 1, true) then
-    return wrong_type(queue, 'sorted set')
-  end
-  return queued
+  return refused(queue, 'sorted set', queued)
 end
 local before = told[1] == owner and 1 or 0
 redis.call('HDEL', waiters, 'w:' .. owner)

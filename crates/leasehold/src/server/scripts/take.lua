@@ -32,7 +32,7 @@ local client, channel, reach, who = ARGV[8], ARGV[9], ARGV[10], ARGV[11]
 
 local told = redis.pcall('HMGET', waiters, 'v:' .. owner, 'g', 'w:' .. owner)
 if told.err then
-  return wrong_type(waiters, 'hash')
+  return refused(waiters, 'hash', told)
 end
 local granted, old_wish = told[2], told[3]
 if told[1] then
@@ -59,7 +59,7 @@ end
 
 local score = redis.pcall('ZSCORE', queue, owner)
 if type(score) == 'table' and score.err then
-  return wrong_type(queue, 'sorted set')
+  return refused(queue, 'sorted set', score)
 end
 
 if absent and redis.call('EXISTS', queue) == 0 then
