@@ -11,13 +11,16 @@ mod postgres;
 mod rows;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+mod statement;
 mod tx;
+mod update;
 
 pub use dialect::Dialect;
 pub use fence::{SqlClaim, SqlFence};
 pub use isolation::Isolation;
-pub use rows::{RowClaim, RowFence, RowUpdate};
+pub use rows::RowFence;
 pub use tx::FencedTx;
+pub use update::{RowClaim, RowUpdate};
 
 #[cfg(feature = "postgres")]
 mod pg_names {

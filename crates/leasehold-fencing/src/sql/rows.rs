@@ -4,9 +4,10 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use sqlx::{Arguments, Encode, Error, FromRow, Type};
+use sqlx::{Encode, Error, FromRow, Type};
 
-use super::Dialect;
+use super::statement::Statement;
+use super::{Dialect, RowClaim, RowUpdate};
 use crate::scope::Scope;
 use crate::{FenceError, Token};
 
@@ -36,9 +37,9 @@ use crate::{FenceError, Token};
 /// rolled back, writes under it are refused with [`NoClaim`](FenceError::NoClaim), because what was read
 /// is not protected any more.
 pub struct RowFence<DB: Dialect> {
-    scope: Scope,
-    table: &'static str,
-    key: &'static str,
+    pub(super) scope: Scope,
+    pub(super) table: &'static str,
+    pub(super) key: &'static str,
     database: PhantomData<fn() -> DB>,
 }
 
@@ -139,7 +140,7 @@ impl<DB: Dialect> RowFence<DB> {
     }
 
     /// No row matched: was there none, or is it fenced? Asked in the same transaction.
-    async fn resolve<K>(
+    pub(super) async fn resolve<K>(
         &self,
         connection: &mut DB::Connection,
         token: &Token,
@@ -157,159 +158,6 @@ impl<DB: Dialect> RowFence<DB> {
     }
 }
 
-/// The proof that a row was claimed.
-pub struct RowClaim<DB: Dialect, K> {
-    fence: RowFence<DB>,
-    token: Token,
-    key: K,
-}
-
-impl<DB: Dialect, K: Clone> RowClaim<DB, K> {
-    /// The token that was claimed with.
-    #[must_use]
-    pub fn token(&self) -> &Token {
-        &self.token
-    }
-
-    /// A change of the claimed row: what would stand between SET and WHERE. Its values are bound before
-    /// it is executed.
-    pub fn set(&self, assignments: &'static str) -> RowUpdate<DB, K> {
-        RowUpdate::new(&self.fence, &self.token, self.key.clone(), assignments, false)
-    }
-}
-
-/// An UPDATE of one row, fenced.
-#[must_use = "nothing is written before `execute`"]
-pub struct RowUpdate<DB: Dialect, K> {
-    fence: RowFence<DB>,
-    token: Token,
-    key: K,
-    assignments: &'static str,
-    /// Whether the statement raises the mark as well, or wants its own.
-    claims: bool,
-    arguments: DB::Arguments,
-    broken: Option<Error>,
-}
-
-impl<DB: Dialect, K> RowUpdate<DB, K> {
-    fn new(fence: &RowFence<DB>, token: &Token, key: K, assignments: &'static str, claims: bool) -> Self {
-        let arguments = DB::Arguments::default();
-        Self { fence: fence.clone(), token: token.clone(), key, assignments, claims, arguments, broken: None }
-    }
-
-    /// The next value, as in sqlx.
-    pub fn bind<'q, T: Encode<'q, DB> + Type<DB>>(mut self, value: T) -> Self {
-        if let Err(error) = self.arguments.add(value) {
-            self.broken.get_or_insert(Error::Encode(error));
-        }
-        self
-    }
-
-    /// Runs it.
-    ///
-    /// # Errors
-    ///
-    /// [`Stale`](FenceError::Stale), [`Duplicate`](FenceError::Duplicate),
-    /// [`NoSuchRow`](FenceError::NoSuchRow); and [`NoClaim`](FenceError::NoClaim) if the claim was
-    /// rolled back.
-    pub async fn execute(self, connection: &mut DB::Connection) -> Result<(), FenceError<Error>>
-    where
-        K: for<'q> Encode<'q, DB> + Type<DB> + Clone,
-    {
-        if let Some(error) = self.broken {
-            return Err(FenceError::Store(error));
-        }
-        self.fence.scope.check(&self.token)?;
-        let mut sql = Statement::<DB> {
-            text: format!("UPDATE {} SET {}", self.fence.table, self.assignments),
-            arguments: self.arguments,
-        };
-        if self.claims {
-            sql.text.push_str(", ");
-            sql.assign(&self.token)?;
-        }
-        sql.push(" WHERE ", self.fence.key, " = ").value(self.key.clone())?;
-        if self.claims {
-            sql.accepts(&self.token)?;
-        } else {
-            sql.equals(&self.token)?;
-        }
-        let matched = DB::execute(connection, sql.text, sql.arguments).await.map_err(FenceError::Store)?;
-        if matched > 0 {
-            return Ok(());
-        }
-        self.fence.resolve(connection, &self.token, &self.key).await?;
-        Err(FenceError::NoClaim { ours: self.token })
-    }
-}
-
-/// A statement in the making: text and arguments grow together, so that the numbers fit.
-struct Statement<DB: Dialect> {
-    text: String,
-    arguments: DB::Arguments,
-}
-
-impl<DB: Dialect> Statement<DB> {
-    fn new(text: String) -> Self {
-        Self { text, arguments: DB::Arguments::default() }
-    }
-
-    fn push(&mut self, before: &str, word: &str, after: &str) -> &mut Self {
-        self.text.push_str(before);
-        self.text.push_str(word);
-        self.text.push_str(after);
-        self
-    }
-
-    /// An argument and its placeholder.
-    fn value<K>(&mut self, value: K) -> Result<(), FenceError<Error>>
-    where
-        K: for<'q> Encode<'q, DB> + Type<DB>,
-    {
-        self.arguments.add(value).map_err(|error| FenceError::Store(Error::Encode(error)))?;
-        self.placeholder();
-        Ok(())
-    }
-
-    fn placeholder(&mut self) {
-        if DB::ROWS.numbered {
-            self.push("$", &self.arguments.len().to_string(), "");
-        } else {
-            self.text.push('?');
-        }
-    }
-
-    fn sequence(&mut self, before: &str, token: &Token) -> Result<&mut Self, FenceError<Error>> {
-        DB::add_sequence(&mut self.arguments, token).map_err(FenceError::Store)?;
-        self.text.push_str(before);
-        self.placeholder();
-        Ok(self)
-    }
-
-    fn holder(&mut self, before: &str, token: &Token) -> Result<&mut Self, FenceError<Error>> {
-        DB::add_holder(&mut self.arguments, token).map_err(FenceError::Store)?;
-        self.text.push_str(before);
-        self.placeholder();
-        Ok(self)
-    }
-
-    fn assign(&mut self, token: &Token) -> Result<(), FenceError<Error>> {
-        self.sequence("fence_seq = ", token)?.holder(", fence_holder = ", token).map(drop)
-    }
-
-    fn equals(&mut self, token: &Token) -> Result<(), FenceError<Error>> {
-        self.sequence(" AND fence_seq = ", token)?.holder(" AND fence_holder = ", token).map(drop)
-    }
-
-    /// Newer, or the same. Comparing the pairs as rows, `(fence_seq, fence_holder) <= (?, ?)`, is
-    /// shorter and wrong: it accepts a duplicate whose holder is the larger one.
-    fn accepts(&mut self, token: &Token) -> Result<(), FenceError<Error>> {
-        self.sequence(" AND (fence_seq < ", token)?.sequence(" OR fence_seq = ", token)?;
-        self.holder(" AND fence_holder = ", token)?.text.push(')');
-        Ok(())
-    }
-}
-
 impl<DB: Dialect> Clone for RowFence<DB> {
     fn clone(&self) -> Self {
         Self { scope: self.scope.clone(), table: self.table, key: self.key, database: PhantomData }
@@ -323,11 +171,5 @@ impl<DB: Dialect> fmt::Debug for RowFence<DB> {
             .field("table", &self.table)
             .field("key", &self.key)
             .finish_non_exhaustive()
-    }
-}
-
-impl<DB: Dialect, K: fmt::Debug> fmt::Debug for RowClaim<DB, K> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RowClaim").field("token", &self.token).field("key", &self.key).finish_non_exhaustive()
     }
 }
