@@ -21,8 +21,15 @@ enum Way {
     ClaimsLate,
 }
 
-/// Sleeping here is being a zombie: until told, but not for ever, because a successor may be waiting
-/// for *us* (an open transaction holds the mark).
+/// Where a holder stands still.
+#[derive(Clone, Copy, PartialEq)]
+enum Place {
+    Outside,
+    InTransaction,
+}
+
+/// Sleeping here is being a zombie: until told. In an open transaction not for ever, because there the
+/// successor waits for *us*: the transaction holds the mark.
 struct Pause {
     before: u32,
     at: u32,
@@ -31,11 +38,12 @@ struct Pause {
 }
 
 impl Pause {
-    async fn step(&mut self) {
+    async fn step(&mut self, place: Place) {
         if self.at == self.before {
             self.asleep.take().map(|asleep| asleep.send(()));
             if let Some(wake) = self.wake.take() {
-                let _ = timeout(Duration::from_millis(150), wake).await;
+                let limit = if place == Place::Outside { 20_000 } else { 150 };
+                let _ = timeout(Duration::from_millis(limit), wake).await;
             }
         }
         self.at += 1;
@@ -66,13 +74,13 @@ macro_rules! scenario {
                     FenceError::Store(error) => Err(error),
                     _ => Ok(false),
                 };
-                pause.step().await;
+                pause.step(Place::Outside).await;
                 let value: i32 = if way == Way::Fenced {
                     let mut tx = match fence.begin(pool, token).await {
                         Ok(tx) => tx,
                         Err(error) => return refused(error),
                     };
-                    pause.step().await;
+                    pause.step(Place::InTransaction).await;
                     let value = query_scalar($read).bind(token.resource()).fetch_one(&mut *tx).await?;
                     // Dropped, not committed: it has only read. The claim must stay all the same.
                     drop(tx);
@@ -80,7 +88,7 @@ macro_rules! scenario {
                 } else {
                     query_scalar($read).bind(token.resource()).fetch_one(pool).await?
                 };
-                pause.step().await;
+                pause.step(Place::Outside).await;
                 if way == Way::Bare {
                     query($write).bind(value + 1).bind(token.resource()).execute(pool).await?;
                     let append = query($append).bind(token.resource()).bind(mark(token));
@@ -90,12 +98,12 @@ macro_rules! scenario {
                     Ok(tx) => tx,
                     Err(error) => return refused(error),
                 };
-                pause.step().await;
+                pause.step(Place::InTransaction).await;
                 query($write).bind(value + 1).bind(token.resource()).execute(&mut *tx).await?;
-                pause.step().await;
+                pause.step(Place::InTransaction).await;
                 let append = query($append).bind(token.resource()).bind(mark(token));
                 append.execute(&mut *tx).await?;
-                pause.step().await;
+                pause.step(Place::InTransaction).await;
                 tx.commit().await.map(|()| true)
             }
 
