@@ -26,10 +26,36 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod conformance;
+mod environment;
 mod gate;
+mod holding;
+#[cfg(feature = "http")]
+pub mod http;
+#[cfg(feature = "issue")]
+mod issue;
 mod malformed;
 mod memory;
+#[cfg(feature = "object-store")]
+mod object;
+#[cfg(feature = "redis")]
+mod redis;
 mod refused;
+mod repair;
+#[cfg(any(
+    feature = "postgres",
+    feature = "mysql",
+    feature = "sqlite",
+    feature = "redis",
+    feature = "http",
+    feature = "object-store"
+))]
+mod scope;
+#[cfg(any(feature = "redis", feature = "issue"))]
+mod script;
+#[cfg(feature = "serde")]
+mod serde;
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+mod sql;
 mod store;
 mod text;
 mod token;
@@ -37,9 +63,25 @@ mod verdict;
 
 pub use conformance::{Violation, conformance};
 pub use gate::{Gate, Passage};
+pub use holding::Holding;
+#[cfg(feature = "issue")]
+pub use issue::{IssueError, Issuer};
 pub use malformed::MalformedToken;
 pub use memory::{Memory, MemoryClaim};
+#[cfg(feature = "object-store")]
+pub use object::{FencedObject, ObjectFence, content_of};
+#[cfg(feature = "redis")]
+pub use redis::{FencedCommand, RedisClaim, RedisFence};
 pub use refused::FenceError;
+pub use repair::{Reissue, RepairError, claim_repairing};
+#[cfg(any(feature = "postgres", feature = "mysql", feature = "sqlite"))]
+pub use sql::{Dialect, FencedTx, Isolation, RowClaim, RowFence, RowUpdate, SqlClaim, SqlFence};
+#[cfg(feature = "mysql")]
+pub use sql::{MySqlFence, MySqlRowFence};
+#[cfg(feature = "postgres")]
+pub use sql::{PgFence, PgRowFence};
+#[cfg(feature = "sqlite")]
+pub use sql::{SqliteFence, SqliteRowFence};
 pub use store::FencedStore;
 pub use token::Token;
 pub use verdict::{Mark, Verdict};

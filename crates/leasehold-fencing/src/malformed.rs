@@ -40,6 +40,9 @@ pub enum MalformedToken {
         /// Where in the text, counted from 0.
         position: usize,
     },
+    /// A header's value or an environment variable that is not even text.
+    #[error("malformed token: it is not text")]
+    NotText,
     /// The percent-decoded resource is not UTF-8.
     #[error("malformed token: the resource is not UTF-8")]
     ResourceNotUtf8,

@@ -4,7 +4,7 @@
 //! parser was rejected: two texts of one token would be two keys for every cache, log search and
 //! idempotency table behind it.
 
-use std::fmt::{self, Write as _};
+use std::fmt;
 use std::str::FromStr;
 
 use crate::{MalformedToken, Token};
@@ -17,16 +17,37 @@ const fn is_literal(byte: u8) -> bool {
 
 impl fmt::Display for Token {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for byte in self.resource().bytes() {
-            if is_literal(byte) {
-                f.write_char(char::from(byte))?;
-            } else {
-                write!(f, "%{byte:02X}")?;
-            }
-        }
+        write_resource(self, f)?;
         write!(f, "@{}:", self.sequence())?;
-        self.holder().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        write_holder(self, f)
     }
+}
+
+fn write_resource(token: &Token, f: &mut impl fmt::Write) -> fmt::Result {
+    token.resource().bytes().try_for_each(|byte| {
+        if is_literal(byte) { f.write_char(char::from(byte)) } else { write!(f, "%{byte:02X}") }
+    })
+}
+
+fn write_holder(token: &Token, f: &mut impl fmt::Write) -> fmt::Result {
+    token.holder().iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+}
+
+/// The part before the `@`.
+#[cfg(feature = "redis")]
+pub(crate) fn encoded_resource(token: &Token) -> String {
+    let mut text = String::new();
+    // Writing to a String does not fail.
+    let _ = write_resource(token, &mut text);
+    text
+}
+
+/// The part behind the `:`.
+#[cfg(feature = "redis")]
+pub(crate) fn encoded_holder(token: &Token) -> String {
+    let mut text = String::new();
+    let _ = write_holder(token, &mut text);
+    text
 }
 
 impl FromStr for Token {
@@ -70,7 +91,7 @@ fn parse_sequence(text: &str) -> Result<u64, MalformedToken> {
     text.parse().map_err(|_| MalformedToken::InvalidSequence)
 }
 
-fn parse_holder(text: &str) -> Result<[u8; 16], MalformedToken> {
+pub(crate) fn parse_holder(text: &str) -> Result<[u8; 16], MalformedToken> {
     let mut holder = [0; 16];
     if text.len() != 2 * holder.len() {
         return Err(MalformedToken::InvalidHolder);

@@ -64,7 +64,6 @@ pub enum Verdict {
 impl Verdict {
     /// Whether the write may go on.
     #[must_use]
-    #[must_use]
     pub const fn is_accepted(self) -> bool {
         matches!(self, Self::Newer | Self::Same)
     }

@@ -40,6 +40,7 @@ mod busy;
 mod client;
 mod error;
 mod guard;
+mod holding;
 mod inspect;
 mod lock;
 mod outcome;
