@@ -54,6 +54,39 @@ async fn must_3_3_after_close_no_subscription_no_connection_and_no_task() {
     assert!(elsewhere.is_held());
 }
 
+/// Waiters that were served and waiters that gave up leave no channel of their own: the client's one
+/// channel is all there ever is, and it goes with the client.
+#[tokio::test]
+async fn case_p5_no_channel_is_left_of_waits_that_are_over() {
+    let server = Server::own().await;
+    let mut eye = Eye::on(&server).await;
+    let (other, closing) = (client(&server).await, client(&server).await);
+    for round in 0..3 {
+        let mut guards = Vec::new();
+        let mut waiters = Vec::new();
+        for n in 0..20 {
+            let name = format!("{round}-{n}");
+            guards.push(take(&other.lock(&name).unwrap()).await);
+            let lock = closing.lock(&name).unwrap();
+            waiters.push(tokio::spawn(async move { lock.acquire().await.map(drop) }));
+            eye.queue_is(&name, 1).await;
+        }
+        for (n, waiter) in waiters.into_iter().enumerate() {
+            if n % 2 == 0 {
+                drop(guards.remove(0));
+                waiter.await.unwrap().unwrap();
+            } else {
+                waiter.abort();
+                assert!(waiter.await.unwrap_err().is_cancelled());
+                drop(guards.remove(0));
+            }
+        }
+        assert_eq!(eye.channels().await.len(), 1, "one channel, whatever was waited for");
+    }
+    closing.close_within(SOON).await;
+    assert_eq!(eye.channels().await, Vec::<String>::new());
+}
+
 /// The last handle is dropped instead: the same, without anybody waiting for it.
 #[tokio::test]
 async fn must_3_3_after_the_last_drop_no_subscription_no_connection_and_no_task() {

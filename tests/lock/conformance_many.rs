@@ -64,7 +64,7 @@ async fn conf_1_concurrency_loop_multi_instance() {
     let mut tasks = JoinSet::new();
     for _ in 0..16 {
         let lock = patient(&server).await.lock("a").unwrap();
-        tasks.spawn(rounds(lock, count.clone(), 100, ms(1)));
+        tasks.spawn(rounds(lock, count.clone(), 100, ms(10)));
     }
     tasks.join_all().await;
     assert_eq!(count.get(), 1_600);
@@ -83,7 +83,7 @@ async fn conf_1_concurrency_multi_instance() {
     assert_eq!(count.get(), 100);
 }
 
-/// 16 x 10,000 rounds there; a tenth here, so that the suite stays short.
+/// 16 tasks of 10,000 rounds.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn conf_1_concurrency_try_lock_unlock() {
     let server = Server::own().await;
@@ -95,7 +95,7 @@ async fn conf_1_concurrency_try_lock_unlock() {
         let lock = client.lock("a").unwrap();
         let (count, won) = (count.clone(), won.clone());
         tasks.spawn(async move {
-            for _ in 0..1_000 {
+            for _ in 0..10_000 {
                 if let Attempt::Acquired(guard) = lock.try_acquire().await.unwrap() {
                     won.0.fetch_add(1, Ordering::Relaxed);
                     count.add_one(Duration::ZERO).await;
