@@ -86,6 +86,9 @@ impl Held {
     /// For an expiry it ends before anybody else can hold the lock. For force, deletion, eviction and
     /// failover it ends at a push notice or at the next renewal, a third of the lease later at most.
     ///
+    /// It is told by the client's tasks: while the runtime that the client was connected in is blocked
+    /// or gone, only [`is_held`](Self::is_held) and its like tell.
+    ///
     /// # Cancel safety
     ///
     /// Safe: it changes nothing, and a loss that was missed is told at the next call.

@@ -8,9 +8,9 @@ use tokio::sync::{Mutex, mpsc};
 use tokio_util::sync::CancellationToken;
 use tracing::{debug, warn};
 
-use super::acquire::TakeCall;
 use super::shared::Shared;
 use super::table::State;
+use super::take::TakeCall;
 use crate::clock;
 use crate::key::Keys;
 use crate::outcome::LostReason;
@@ -33,10 +33,10 @@ pub(crate) async fn waits(
 ) {
     let mut pushes = pushes.lock().await;
     let mut flights = FuturesUnordered::new();
-    let mut refills = shared.table().refilling();
+    let mut refills = shared.table().waited.refilling();
     let mut open = true;
     loop {
-        let wake = shared.table().next_check();
+        let wake = shared.table().waited.next_due();
         tokio::select! {
             biased;
             () = stop.cancelled() => return,
@@ -45,7 +45,7 @@ pub(crate) async fn waits(
                 Some(push) => shared.pushed(push, &mut refills),
                 None => open = false,
             },
-            () = shared.checks.notified() => refills = shared.table().refilling(),
+            () = shared.checks.notified() => refills = shared.table().waited.refilling(),
             () = clock::sleep_until(wake), if flights.len() < CHECKS => {}
         }
         while flights.len() < CHECKS
@@ -66,8 +66,7 @@ impl Shared {
         loop {
             let mut table = self.table();
             let owner = match table.due_check(now, now + BACKSTOP) {
-                Some((_, Some(owner))) => owner,
-                Some((_, None)) => continue,
+                Some(owner) => owner,
                 None => loop {
                     let keys = refills.last()?;
                     match table.next_refill(keys) {
@@ -106,7 +105,7 @@ impl Shared {
             Push::Missed => {
                 debug!("pushes may have been missed; all waited locks are checked");
                 // A list that is half done would be in the way of the next one, which is whole.
-                self.table().forget_refills();
+                self.table().waited.forget_refills();
                 refills.clear();
                 self.check_now(|_| true);
             }
@@ -117,10 +116,10 @@ impl Shared {
     fn check_now(&self, which: impl Fn(&Keys) -> bool) {
         let now = clock::now();
         let mut table = self.table();
-        let locks = table.waited_locks();
+        let locks = table.waited.keys();
         for (n, keys) in (0..).zip(locks.iter().filter(|keys| which(keys))) {
-            table.note_missed(keys, now);
-            table.arm_by(keys, now + PACE * n + self.chance.below(PACE));
+            table.waited.note_missed(keys, now);
+            table.waited.arm_by(keys, now + PACE * n + self.chance.below(PACE));
         }
     }
 }

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use tracing::{debug, warn};
 
+use super::asking::Trace;
 use super::release::Job;
 use super::shared::{Core, Shared};
-use super::table::{State, Trace};
+use super::table::State;
 use crate::outcome::LostReason;
 use crate::owner::OwnerId;
 

@@ -2,10 +2,11 @@
 
 use tracing::{debug, trace};
 
+use super::asking::Phase;
 use super::release::Job;
 use super::seat::{Seat, Won};
 use super::shared::Shared;
-use super::table::{Phase, State};
+use super::table::State;
 use crate::clock::{self, Moment};
 use crate::error::{Error, Phase as At};
 use crate::key::Keys;
@@ -42,7 +43,7 @@ impl Shared {
                 }
                 let waker = table.turn(owner, Phase::Granted { until: now + grant.remaining });
                 // Whoever else waits here is served when this hold is claimed and released, or ends.
-                if table.arm_by(&keys, now + self.check_in(grant.remaining)) {
+                if table.waited.arm_by(&keys, now + self.check_in(grant.remaining)) {
                     self.checks.notify_one();
                 }
                 drop(table);
@@ -54,7 +55,7 @@ impl Shared {
             Some(State::Held(_) | State::Passing) => {}
             None => {
                 let Ok(keys) = Keys::new("", &grant.lock) else { return };
-                if sent.is_some_and(|sent| table.passed_since(&keys, sent)) {
+                if sent.is_some_and(|sent| table.waited.passed_since(&keys, sent)) {
                     // The reply may speak of a hold that was released after its script ran.
                     return;
                 }

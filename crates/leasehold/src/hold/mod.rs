@@ -14,7 +14,8 @@
 //! | file         | what happens                                               | runs in            |
 //! |--------------|------------------------------------------------------------|--------------------|
 //! | `seat.rs`    | an owner takes its place; the undo of its acquisition      | the caller's task  |
-//! | `acquire.rs` | one try: a `take` is sent, and its answer taken in         | the caller's task  |
+//! | `take.rs`    | a `take` is sent, and its answer taken in                  | caller, `waits`    |
+//! | `acquire.rs` | one try                                                    | the caller's task  |
 //! | `wait.rs`    | what a waiter sleeps on; the turns of its wait             | the caller's task  |
 //! | `check.rs`   | pushes are read; one timer per waited lock sends a `take`  | task `waits`       |
 //! | `grant.rs`   | a hand-over is read, and claimed before the work starts    | both               |
@@ -25,7 +26,10 @@
 //! | `release.rs` | the release, and every pass that nobody waits for          | caller, `janitor`  |
 //! | `close.rs`   | the end of a client: waiters leave, holds are released     | the caller's task  |
 //!
-//! Invariants (the table is `table.rs`, behind one mutex that is never held across an await):
+//! Behind these, `table.rs` is the one map of a client's owners, with `asking.rs` for those that want
+//! a lock and `waited.rs` for the locks that are waited for. One mutex, never held across an await.
+//!
+//! Invariants:
 //!
 //! 1. An owner is registered before its first bytes are queued, and has one state. It moves when
 //!    news is *read*, not when the task that waits for it wakes.
@@ -37,6 +41,7 @@
 //! 6. A deadline is counted from the first transmission of the request that was answered.
 
 mod acquire;
+mod asking;
 mod check;
 mod close;
 mod confirm;
@@ -48,9 +53,11 @@ mod renew;
 mod seat;
 mod shared;
 mod table;
+mod take;
 #[cfg(test)]
 mod tests;
 mod wait;
+mod waited;
 
 pub(crate) use acquire::{Spec, Tried, attempt};
 pub(crate) use close::close;

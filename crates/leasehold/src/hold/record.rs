@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Moment;
 use crate::key::Keys;
+use crate::lease::Kind;
 use crate::outcome::{HoldState, LostReason};
 use crate::owner::OwnerId;
 
@@ -97,14 +98,15 @@ impl Record {
         self.deadline.fetch_max(deadline.as_micros(), Ordering::AcqRel);
         self.renewal_failed.store(false, Ordering::Release);
         if self.standing.compare_exchange(AT_RISK, SAFE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            self.publish(HoldState::Safe);
+            self.publish(Moment::default());
         }
     }
 
-    pub(crate) fn at_risk(&self, now: Moment) {
-        self.renewal_failed.store(true, Ordering::Release);
+    /// The server could not be asked. A fixed hold ends at its time all the same, and by that alone.
+    pub(crate) fn at_risk(&self, now: Moment, kind: Kind) {
+        self.renewal_failed.store(kind == Kind::Renewed, Ordering::Release);
         if self.standing.compare_exchange(SAFE, AT_RISK, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-            self.publish(HoldState::AtRisk { remaining: self.deadline().since(now) });
+            self.publish(now);
         }
     }
 
@@ -156,7 +158,7 @@ impl Record {
 
     /// Tells everyone who watches. Called once, by whoever ended the hold.
     pub(crate) fn tell(&self) {
-        self.publish(self.state(Moment::default()));
+        self.publish(Moment::default());
         self.ended.notify_waiters();
         if let (Some(cancel), Some(_)) = (self.cancel.get(), self.lost_reason()) {
             cancel.cancel();
@@ -179,7 +181,7 @@ impl Record {
     pub(crate) fn states(&self, now: Moment) -> watch::Receiver<HoldState> {
         let states = self.states.get_or_init(|| watch::Sender::new(self.state(now)));
         // It may have moved between the look and the watch's first day.
-        self.publish(self.state(now));
+        self.publish(now);
         states.subscribe()
     }
 
@@ -191,11 +193,14 @@ impl Record {
         cancel.clone()
     }
 
-    fn publish(&self, state: HoldState) {
+    /// The state is read under the watch's own lock: whoever publishes last publishes the latest.
+    fn publish(&self, now: Moment) {
         if let Some(states) = self.states.get() {
             states.send_if_modified(|old| {
+                let state = self.state(now);
                 // A late word about a hold that has ended changes nothing.
-                let news = *old != state && !old.is_lost() && *old != HoldState::Released;
+                let known = *old == state || (old.is_at_risk() && state.is_at_risk());
+                let news = !known && !old.is_lost() && *old != HoldState::Released;
                 if news {
                     *old = state;
                 }
@@ -243,7 +248,7 @@ mod tests {
     #[test]
     fn risk_comes_and_goes() {
         let hold = record();
-        hold.at_risk(Moment::from_micros(40));
+        hold.at_risk(Moment::from_micros(40), Kind::Renewed);
         assert!(hold.state(Moment::from_micros(40)).is_at_risk());
         assert_eq!(hold.expiry(), LostReason::Unreachable);
         hold.renewed(7, Moment::from_micros(200));

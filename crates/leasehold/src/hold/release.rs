@@ -96,7 +96,7 @@ async fn pass(shared: &Shared, keys: &Keys, owner: OwnerId, tombstone: bool) -> 
     let request = Pass { keys, target: Target::Own(owner), tombstone: tombstone.then_some(TOMBSTONE) };
     let sent = clock::now();
     let reply: Reply<Passed> = shared.server.pass(request, shared.settings.command_timeout).await?;
-    shared.table().note_pass(keys, clock::now());
+    shared.table().waited.note_pass(keys, clock::now());
     match &reply.body {
         Passed::Released { broken: Some(broken) } => {
             warn!(lock = keys.name(), %owner, broken, "released, but waiters could not be told");

@@ -132,7 +132,7 @@ impl Shared {
                 Ok(Mine::No(Found::Other | Found::Foreign)) => Some((record, LostReason::Taken)),
                 Err(fault) => {
                     held.schedule.failed(now, delay(held.schedule.failures()));
-                    record.at_risk(now);
+                    record.at_risk(now, held.schedule.kind());
                     let remaining = record.deadline().since(now);
                     if held.schedule.failures() == 1 {
                         warn!(lock, %owner, ?remaining, %fault, "a renewal failed; the hold is at risk");

@@ -6,10 +6,11 @@ use std::time::Duration;
 use tracing::debug;
 
 use super::acquire::Spec;
+use super::asking::{Phase, Trace};
 use super::record::Record;
 use super::release::Job;
 use super::shared::Shared;
-use super::table::{Phase, State, Trace};
+use super::table::State;
 use crate::busy::Busy;
 use crate::clock::{self, Moment};
 use crate::error::{Error, Phase as At};

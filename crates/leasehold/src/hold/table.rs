@@ -5,16 +5,16 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Duration;
 
 use super::acquire::Spec;
+use super::asking::{Asking, Phase, Trace};
 use super::record::Record;
-use crate::busy::Busy;
+use super::waited::WaitedLocks;
 use crate::clock::Moment;
 use crate::key::Keys;
 use crate::lease::{Schedule, Step};
 use crate::outcome::LostReason;
-use crate::server::{Fault, Renew, Ticket};
+use crate::server::{Renew, Ticket};
 
 /// The state of an owner. An owner in no state is gone.
 pub(crate) enum State {
@@ -25,103 +25,18 @@ pub(crate) enum State {
     Passing,
 }
 
-/// An owner that wants the lock.
-pub(crate) struct Asking {
-    pub(crate) spec: Arc<Spec>,
-    /// In the queue, or on its way there. A try is not: no grant can be meant for it.
-    pub(crate) waits: bool,
-    pub(crate) phase: Phase,
-    pub(crate) ticket: Option<Ticket>,
-    /// `take`s of this owner without an answer so far.
-    pub(crate) in_flight: u32,
-    /// The `take` under way is a check: the task `waits` takes its answer in.
-    pub(crate) checked: bool,
-    /// What the server may have of it.
-    pub(crate) trace: Trace,
-    /// When the request under way was first sent; kept while its outcome is unknown.
-    pub(crate) first_sent: Option<Moment>,
-    /// The server said "queued", and no grant has come since.
-    pub(crate) queued: bool,
-    /// The token of the last grant that was read, so that a doubled push is one grant.
-    pub(crate) granted: Option<u64>,
-    pub(crate) waker: Option<Waker>,
-    /// What the server last said about the lock.
-    pub(crate) seen: Option<Busy>,
-    /// Why it could not be asked since.
-    pub(crate) fault: Option<Fault>,
-}
-
-/// What an asking owner may have left on the server, and so what ends it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Trace {
-    /// Nothing was sent, or only tries that were answered.
-    None,
-    /// Every `take` was sent once and answered, or is under way: a pass ends it.
-    Known,
-    /// A `take` had an unknown outcome or was sent twice: the pass leaves a tombstone.
-    Unknown,
-}
-
-impl Asking {
-    /// The pass that ends this owner, if one is needed, must leave a tombstone.
-    pub(crate) fn needs_tombstone(&self) -> bool {
-        self.in_flight > 0 || self.trace == Trace::Unknown
-    }
-}
-
-/// How far an asking owner is.
-#[derive(Debug, Clone)]
-pub(crate) enum Phase {
-    /// Nothing new since the last `take`.
-    Waiting,
-    /// A hold was written for it by a hand-over, and lives until about `until` unless claimed.
-    Granted { until: Moment },
-    /// A `take` first sent at `sent` was answered with a hold.
-    Won { sent: Moment, token: u64, remaining: Duration, unclaimed: bool },
-    /// A `take` failed while the owner had no ticket: its own task decides.
-    Failed(Fault),
-    /// The server holds a tombstone for it: it can never win.
-    Void,
-    /// What stands at the name will not end by itself, or is no lock: waiting is no use.
-    Hopeless(&'static str),
-    /// The client was closed.
-    Closed,
-}
-
 pub(crate) struct Held {
     pub(crate) record: Arc<Record>,
     pub(crate) schedule: Schedule,
     due: Moment,
 }
 
-/// This client's waiters of one lock. There while there is one.
-struct Waited {
-    /// Waiters that nothing has come for yet, oldest first: by ticket, those without one last.
-    waiters: BTreeSet<(u64, u64)>,
-    /// How many owners there are, whatever their phase.
-    owners: usize,
-    /// Owners that the server's queue has lost and that are about to enter it again.
-    refill: Vec<u64>,
-    due: Moment,
-    /// When this client last had a pass of the lock answered: what a request sent earlier says about
-    /// its own owners may be out of date.
-    passed: Moment,
-    /// When pushes may last have been missed: what a request sent earlier is answered puts no check off.
-    missed: Moment,
-}
-
 #[derive(Default)]
 pub(crate) struct Table {
     owners: HashMap<u64, State>,
-    waited: HashMap<Keys, Waited>,
+    pub(crate) waited: WaitedLocks,
     renewals: BTreeSet<(Moment, u64)>,
-    checks: BTreeSet<(Moment, Keys)>,
     pub(crate) closing: bool,
-}
-
-/// The order of waiters: tickets are below 2^53, so those without one come behind, by age.
-fn order(ticket: Option<Ticket>, owner: u64) -> (u64, u64) {
-    (ticket.map_or(1 << 62, |ticket| ticket.0), owner)
 }
 
 impl Table {
@@ -138,45 +53,17 @@ impl Table {
 
     pub(crate) fn enter(&mut self, owner: u64, spec: Arc<Spec>, waits: bool, ticket: Option<Ticket>) {
         if waits {
-            let waited = self.waited.entry(spec.keys.clone()).or_insert_with(|| Waited {
-                waiters: BTreeSet::new(),
-                owners: 0,
-                refill: Vec::new(),
-                due: Moment::NEVER,
-                passed: Moment::default(),
-                missed: Moment::default(),
-            });
-            waited.owners += 1;
-            waited.waiters.insert(order(ticket, owner));
+            self.waited.enter(&spec.keys, ticket, owner);
         }
-        let asking = Asking {
-            spec,
-            waits,
-            phase: Phase::Waiting,
-            ticket,
-            in_flight: 0,
-            checked: false,
-            trace: Trace::None,
-            first_sent: None,
-            queued: false,
-            granted: None,
-            waker: None,
-            seen: None,
-            fault: None,
-        };
-        self.owners.insert(owner, State::Asking(Box::new(asking)));
+        self.owners.insert(owner, State::Asking(Box::new(Asking::new(spec, waits, ticket))));
     }
 
-    /// Changes an asking owner's phase, keeps the lock's waiters in step, and hands back whom to wake.
+    /// Changes an asking owner's phase, and hands back whom to wake.
     pub(crate) fn turn(&mut self, owner: u64, phase: Phase) -> Option<Waker> {
         let Some(State::Asking(asking)) = self.owners.get_mut(&owner) else { return None };
-        if let Some(waited) = self.waited.get_mut(&asking.spec.keys).filter(|_| asking.waits) {
-            let place = order(asking.ticket, owner);
-            if matches!(phase, Phase::Waiting) {
-                waited.waiters.insert(place);
-            } else {
-                waited.waiters.remove(&place);
-            }
+        if asking.waits {
+            let waits = matches!(phase, Phase::Waiting);
+            self.waited.set_waiting(&asking.spec.keys, asking.ticket, owner, waits);
         }
         asking.phase = phase;
         asking.waker.take()
@@ -184,20 +71,17 @@ impl Table {
 
     pub(crate) fn set_ticket(&mut self, owner: u64, ticket: Ticket) {
         let Some(State::Asking(asking)) = self.owners.get_mut(&owner) else { return };
-        let old = order(asking.ticket, owner);
+        self.waited.set_ticket(&asking.spec.keys, asking.ticket, ticket, owner);
         asking.ticket = Some(ticket);
-        if let Some(waited) = self.waited.get_mut(&asking.spec.keys)
-            && waited.waiters.remove(&old)
-        {
-            waited.waiters.insert(order(Some(ticket), owner));
-        }
     }
 
     /// Takes an owner out, whatever its state.
     pub(crate) fn remove(&mut self, owner: u64) -> Option<State> {
         let state = self.owners.remove(&owner)?;
         match &state {
-            State::Asking(asking) if asking.waits => self.unwait(&asking.spec.keys, asking.ticket, owner),
+            State::Asking(asking) if asking.waits => {
+                self.waited.leave(&asking.spec.keys, asking.ticket, owner);
+            }
             State::Held(held) => {
                 self.renewals.remove(&(held.due, owner));
             }
@@ -206,66 +90,31 @@ impl Table {
         Some(state)
     }
 
-    fn unwait(&mut self, keys: &Keys, ticket: Option<Ticket>, owner: u64) {
-        let Some(waited) = self.waited.get_mut(keys) else { return };
-        waited.waiters.remove(&order(ticket, owner));
-        waited.owners -= 1;
-        if waited.owners == 0 {
-            self.checks.remove(&(waited.due, keys.clone()));
-            self.waited.remove(keys);
+    // Checks.
+
+    /// The oldest waiter that a `take` can be sent for, of a lock that is due for a check.
+    pub(crate) fn due_check(&mut self, now: Moment, backstop: Moment) -> Option<u64> {
+        loop {
+            let keys = self.waited.pop_due(now, backstop)?;
+            let ready = |owner: &u64| {
+                let state = self.owners.get(owner);
+                matches!(state, Some(State::Asking(asking)) if asking.is_idle() && asking.ticket.is_some())
+            };
+            let oldest = self.waited.waiters(&keys).find(ready);
+            if oldest.is_some() {
+                return oldest;
+            }
         }
     }
 
-    // Waited locks and their timers.
-
-    /// Sets the lock's one timer, if the lock has waiters. True if it is now the first of all.
-    pub(crate) fn arm(&mut self, keys: &Keys, due: Moment) -> bool {
-        let Some(waited) = self.waited.get_mut(keys) else { return false };
-        self.checks.remove(&(waited.due, keys.clone()));
-        waited.due = due;
-        self.checks.insert((due, keys.clone()));
-        self.checks.first().is_some_and(|first| first.0 == due)
-    }
-
-    /// As [`arm`](Self::arm), but puts nothing off: the server was promised a check by then, and takes
-    /// a client that does not keep its promise for late.
-    pub(crate) fn arm_by(&mut self, keys: &Keys, due: Moment) -> bool {
-        self.waited.get(keys).is_some_and(|waited| due < waited.due) && self.arm(keys, due)
-    }
-
-    pub(crate) fn next_check(&self) -> Moment {
-        self.checks.first().map_or(Moment::NEVER, |first| first.0)
-    }
-
-    /// A lock whose timer is due, and its oldest waiter without a `take` under way. The timer is set
-    /// to `backstop`: whatever becomes of that `take`, the lock keeps one.
-    pub(crate) fn due_check(&mut self, now: Moment, backstop: Moment) -> Option<(Keys, Option<u64>)> {
-        let (due, keys) = self.checks.first()?.clone();
-        if due > now {
-            return None;
+    /// The next owner to enter a lost queue again.
+    pub(crate) fn next_refill(&mut self, keys: &Keys) -> Option<u64> {
+        loop {
+            let owner = self.waited.pop_refill(keys)?;
+            if self.asking(owner).is_some_and(|asking| asking.is_idle()) {
+                return Some(owner);
+            }
         }
-        self.arm(&keys, backstop);
-        let oldest = self.oldest(&keys);
-        Some((keys, oldest))
-    }
-
-    fn oldest(&self, keys: &Keys) -> Option<u64> {
-        let waited = self.waited.get(keys)?;
-        waited.waiters.iter().map(|(_, owner)| *owner).find(|owner| {
-            matches!(self.owners.get(owner), Some(State::Asking(asking)) if asking.in_flight == 0 && asking.ticket.is_some())
-        })
-    }
-
-    /// The server's queue has lost its entries: every waiter of the lock is to enter it again, each
-    /// at its ticket. Once at a time: each of them will be told that it was missing.
-    pub(crate) fn refill(&mut self, keys: &Keys, but: u64) -> bool {
-        let Some(waited) = self.waited.get_mut(keys).filter(|waited| waited.refill.is_empty()) else {
-            return false;
-        };
-        // Popped from the end: the oldest goes first.
-        waited.refill =
-            waited.waiters.iter().rev().map(|(_, owner)| *owner).filter(|owner| *owner != but).collect();
-        !waited.refill.is_empty()
     }
 
     /// A task `waits` that begins anew has no checks under way; what became of them is unknown. Hands
@@ -281,55 +130,6 @@ impl Table {
             asking.waker.take()
         });
         wakers.collect()
-    }
-
-    pub(crate) fn forget_refills(&mut self) {
-        for waited in self.waited.values_mut() {
-            waited.refill.clear();
-        }
-    }
-
-    /// The locks with owners that are to enter their queue again.
-    pub(crate) fn refilling(&self) -> Vec<Keys> {
-        let locks = self.waited.iter().filter(|(_, waited)| !waited.refill.is_empty());
-        locks.map(|(keys, _)| keys.clone()).collect()
-    }
-
-    /// The next owner to enter a queue again.
-    pub(crate) fn next_refill(&mut self, keys: &Keys) -> Option<u64> {
-        loop {
-            let owner = self.waited.get_mut(keys)?.refill.pop()?;
-            if self
-                .asking(owner)
-                .is_some_and(|asking| asking.in_flight == 0 && matches!(asking.phase, Phase::Waiting))
-            {
-                return Some(owner);
-            }
-        }
-    }
-
-    pub(crate) fn waited_locks(&self) -> Vec<Keys> {
-        self.waited.keys().cloned().collect()
-    }
-
-    pub(crate) fn note_pass(&mut self, keys: &Keys, now: Moment) {
-        if let Some(waited) = self.waited.get_mut(keys) {
-            waited.passed = now;
-        }
-    }
-
-    pub(crate) fn note_missed(&mut self, keys: &Keys, now: Moment) {
-        if let Some(waited) = self.waited.get_mut(keys) {
-            waited.missed = now;
-        }
-    }
-
-    pub(crate) fn missed_since(&self, keys: &Keys, sent: Moment) -> bool {
-        self.waited.get(keys).is_some_and(|waited| waited.missed >= sent)
-    }
-
-    pub(crate) fn passed_since(&self, keys: &Keys, sent: Moment) -> bool {
-        self.waited.get(keys).is_some_and(|waited| waited.passed >= sent)
     }
 
     // Holds and their renewals.
@@ -404,7 +204,7 @@ impl Table {
         }
     }
 
-    // Closing, and what tests ask.
+    // Closing.
 
     pub(crate) fn all_asking(&self) -> Vec<u64> {
         self.owners

@@ -9,10 +9,10 @@ use std::time::Duration;
 use tracing::{debug, warn};
 
 use super::acquire::Spec;
+use super::asking::Phase;
 use super::record::Record;
 use super::seat::{Seat, Won};
 use super::shared::Shared;
-use super::table::Phase;
 use crate::busy::Busy;
 use crate::error::{Error, Phase as At};
 use crate::server::{Fault, Why};
@@ -77,7 +77,13 @@ async fn turns(seat: &mut Seat) -> Result<Arc<Record>, Error> {
         };
         match won {
             Won::Held(record) => return Ok(record),
-            Won::TooLate => seat.start_over()?,
+            Won::TooLate => {
+                seat.start_over()?;
+                // A server that slow is not asked without a pause.
+                let delay = seat.shared.settings.backoff.delay(retry, &seat.shared.chance);
+                retry += 1;
+                tokio::time::sleep(delay).await;
+            }
             Won::NotOurs | Won::Stale => seat.settle(),
         }
     }

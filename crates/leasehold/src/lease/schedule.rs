@@ -5,6 +5,9 @@ use std::time::Duration;
 use super::Kind;
 use crate::clock::Moment;
 
+/// The shortest pause between two tries.
+const RETRY_MIN: Duration = Duration::from_millis(10);
+
 /// What to do about a hold now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -82,7 +85,8 @@ impl Schedule {
     pub(crate) fn failed(&mut self, now: Moment, delay: Duration) {
         self.asking = false;
         self.failures += 1;
-        self.plan(now + delay.min(self.deadline.since(now) / 4));
+        // A quarter of what remains at the most, but no faster than a server that refuses can bear.
+        self.plan(now + delay.min(self.deadline.since(now) / 4).max(RETRY_MIN));
     }
 
     /// Nothing is under way any more, and nothing was learnt.

@@ -23,6 +23,7 @@ mod push;
 mod reply;
 mod request;
 mod script;
+mod silence;
 mod supervise;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,6 @@ mod tls;
 pub(crate) mod tuning;
 
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -48,6 +48,7 @@ use self::endpoint::Endpoint;
 use self::push::{Keeper, Signals, Standing};
 use self::request::Sender;
 use self::script::{SCRIPTS, Script};
+use self::silence::Silence;
 use self::tuning::{Tuning, millis};
 use super::{Call, Claim, Fault, Looked, Mine, Pass, Passed, Push, Renew, Reply, Server, Take, Taken, Why};
 use crate::key::Keys;
@@ -73,7 +74,7 @@ pub(crate) async fn connect(
         name: connection_name(&tuning, client),
         endpoint,
         closed: CancellationToken::new(),
-        silent: AtomicU32::new(0),
+        silence: Silence::default(),
         stuck: Notify::new(),
         signals: Signals::default(),
         standing: stands,
@@ -109,8 +110,7 @@ struct Shared {
     tuning: Tuning,
     /// Ends every task; calls answer [`Why::Closed`] from then on.
     closed: CancellationToken,
-    /// Calls in a row without a reply.
-    silent: AtomicU32,
+    silence: Silence,
     /// There were too many of them.
     stuck: Notify,
     signals: Signals,
@@ -151,11 +151,11 @@ impl Shared {
         }
         match &answer {
             Err(error) if *error.kind() == ErrorKind::Timeout => {
-                if self.silent.fetch_add(1, Ordering::Relaxed) + 1 >= supervise::SILENT_CALLS {
+                if self.silence.note(started, Instant::now(), self.tuning.command_timeout) {
                     self.stuck.notify_one();
                 }
             }
-            _ => self.silent.store(0, Ordering::Relaxed),
+            _ => self.silence.end(),
         }
         tracing::trace!(script = script.name, took = ?started.elapsed(), ok = answer.is_ok(), "script");
         answer.map_err(|error| {

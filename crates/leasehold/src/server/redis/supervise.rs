@@ -1,7 +1,6 @@
 //! The task that keeps the command connection standing.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use fred::interfaces::ClientLike;
 use fred::types::ClientState;
@@ -10,9 +9,6 @@ use tokio::time::sleep;
 
 use super::Shared;
 use super::connection::{self, Connection, DRAIN};
-
-/// Calls in a row without a reply, after which the connection is given up. TCP would need minutes.
-pub(super) const SILENT_CALLS: u32 = 3;
 
 /// Spawned by `connect`, ends when the server value is closed or dropped. fred reconnects by itself;
 /// this task does what fred does not: it notices a silent server, starts fred's task again when that
@@ -55,7 +51,7 @@ pub(super) async fn run(shared: Arc<Shared>, mut connection: Connection) {
 /// A new command connection: the push connection may be on another server now, and what was pushed
 /// meanwhile is lost.
 async fn greet(shared: &Shared) {
-    shared.silent.store(0, Ordering::Relaxed);
+    shared.silence.end();
     tracing::debug!(server = shared.address(), "the command connection is new");
     shared.signals.recheck.notify_one();
     connection::name(&shared.client, &shared.name, shared.tuning.command_timeout).await;
@@ -66,8 +62,8 @@ async fn replace(shared: &Shared, connection: &Connection) {
     if connection.client.state() != ClientState::Connected {
         return;
     }
-    tracing::debug!(server = shared.address(), "no reply to {SILENT_CALLS} calls: connecting again");
-    shared.silent.store(0, Ordering::Relaxed);
+    tracing::debug!(server = shared.address(), "no reply to several calls: connecting again");
+    shared.silence.end();
     if let Err(error) = connection.client.force_reconnection().await {
         tracing::debug!(%error, "could not connect again");
     }
