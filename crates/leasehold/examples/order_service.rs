@@ -106,9 +106,9 @@ mod shop {
 
         async fn write(&self, left: i64) -> Outcome<()> {
             match self {
-                Self::Sqlite(pool, _) => drop(query(SELL).bind(left).execute(pool).await?),
-                Self::Postgres(pool, _) => drop(query(SELL).bind(left).execute(pool).await?),
-            }
+                Self::Sqlite(pool, _) => query(SELL).bind(left).execute(pool).await?.rows_affected(),
+                Self::Postgres(pool, _) => query(SELL).bind(left).execute(pool).await?.rows_affected(),
+            };
             Ok(())
         }
 
