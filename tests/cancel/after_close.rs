@@ -11,7 +11,7 @@ use tokio::runtime::Handle;
 use crate::{Cut, SOON, poll_up_to, tasks_are};
 
 #[tokio::test]
-async fn must_3_3_after_close_no_subscription_no_connection_and_no_task() {
+async fn must_3_after_close_no_subscription_no_connection_and_no_task() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let other = client(&server).await;
@@ -89,7 +89,7 @@ async fn case_p5_no_channel_is_left_of_waits_that_are_over() {
 
 /// The last handle is dropped instead: the same, without anybody waiting for it.
 #[tokio::test]
-async fn must_3_3_after_the_last_drop_no_subscription_no_connection_and_no_task() {
+async fn must_3_after_the_last_drop_no_subscription_no_connection_and_no_task() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let other = client(&server).await;

@@ -41,7 +41,7 @@ async fn call(call: Call, lock: &Lock) {
 }
 
 #[tokio::test]
-async fn must_3_3_dropped_at_any_poll_on_a_free_lock() {
+async fn must_3_dropped_at_any_poll_on_a_free_lock() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let client = client(&server).await;
@@ -67,7 +67,7 @@ async fn must_3_3_dropped_at_any_poll_on_a_free_lock() {
 }
 
 #[tokio::test]
-async fn must_3_3_dropped_at_any_poll_on_a_contended_lock() {
+async fn must_3_dropped_at_any_poll_on_a_contended_lock() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let (holder, waiting) = (client(&server).await, client(&server).await);
@@ -87,7 +87,7 @@ async fn must_3_3_dropped_at_any_poll_on_a_contended_lock() {
 
 /// The same for a client's first wait, which opens its push channel on the way.
 #[tokio::test]
-async fn must_3_3_dropped_at_any_poll_of_the_first_wait() {
+async fn must_3_dropped_at_any_poll_of_the_first_wait() {
     let server = Server::own().await;
     let holder = client(&server).await;
     for cut in [Cut::AtOnce, Cut::WhenWoken] {
@@ -153,7 +153,7 @@ async fn assert_whole(client: &Client, eye: &mut Eye) {
 
 /// A dropped release goes on in the background.
 #[tokio::test]
-async fn must_3_3_dropped_at_any_poll_of_a_release() {
+async fn must_3_dropped_at_any_poll_of_a_release() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let client = client(&server).await;
@@ -183,7 +183,7 @@ async fn must_3_3_dropped_at_any_poll_of_a_release() {
 
 /// A dropped question changes nothing.
 #[tokio::test]
-async fn must_3_3_dropped_at_any_poll_of_a_confirm() {
+async fn must_3_dropped_at_any_poll_of_a_confirm() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let client = client(&server).await;

@@ -108,20 +108,20 @@ async fn storm(killed: Killed) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_3_a_storm_of_cancelled_waits_leaves_nothing() {
+async fn must_3_a_storm_of_cancelled_waits_leaves_nothing() {
     storm(Killed::Pushes).await;
 }
 
 /// Command connections too: outcomes may be unknown, and still nothing is left, and nobody overlaps.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_3_a_storm_of_broken_connections_leaves_nothing() {
+async fn must_3_a_storm_of_broken_connections_leaves_nothing() {
     storm(Killed::Everything).await;
 }
 
 /// A thousand waiters leave at once, from the middle of the queue: those in front and behind are
 /// served in their order, and the queue is empty.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_3_a_thousand_waiters_leave_at_once() {
+async fn must_3_a_thousand_waiters_leave_at_once() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let (one, two) = (client(&server).await, client(&server).await);

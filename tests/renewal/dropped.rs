@@ -53,7 +53,7 @@ impl Stage {
 const LONG: Duration = Duration::from_secs(30);
 
 #[test]
-fn must_8_dropped_in_a_thread_without_a_runtime_it_is_released() {
+fn case_x52_must_8_dropped_in_a_thread_without_a_runtime_it_is_released() {
     let mut stage = Stage::new();
     let runtime = many_threads();
     let (_client, guard) = stage.guard(&runtime, LONG);
@@ -62,7 +62,7 @@ fn must_8_dropped_in_a_thread_without_a_runtime_it_is_released() {
 }
 
 #[test]
-fn must_8_dropped_in_a_runtime_of_one_thread_it_is_released() {
+fn case_x52_must_8_dropped_in_a_runtime_of_one_thread_it_is_released() {
     let mut stage = Stage::new();
     let runtime = outside();
     let (client, guard) = stage.guard(&runtime, LONG);
@@ -76,7 +76,7 @@ fn must_8_dropped_in_a_runtime_of_one_thread_it_is_released() {
 
 /// Nobody drives the client's runtime when the guard is dropped; it is driven again later.
 #[test]
-fn must_8_dropped_while_its_runtime_stands_still_it_is_released_later() {
+fn case_x52_must_8_dropped_while_its_runtime_stands_still_it_is_released_later() {
     let mut stage = Stage::new();
     let runtime = outside();
     let (_client, guard) = stage.guard(&runtime, LONG);
@@ -89,7 +89,7 @@ fn must_8_dropped_while_its_runtime_stands_still_it_is_released_later() {
 }
 
 #[test]
-fn must_8_dropped_in_another_runtime_it_is_released() {
+fn case_x52_must_8_dropped_in_another_runtime_it_is_released() {
     let mut stage = Stage::new();
     let (runtime, other) = (many_threads(), outside());
     let (client, guard) = stage.guard(&runtime, LONG);
@@ -109,7 +109,7 @@ async fn take_a(client: &Client) -> Guard {
 
 /// The task that owns the guard is dropped by the shutdown of the runtime that all of it runs in.
 #[test]
-fn must_8_dropped_by_the_shutdown_of_its_runtime_it_expires_at_last() {
+fn case_x52_must_8_dropped_by_the_shutdown_of_its_runtime_it_expires_at_last() {
     for runtime in [many_threads(), outside()] {
         let mut stage = Stage::new();
         let (client, guard) = stage.guard(&runtime, LEASE);
@@ -130,7 +130,7 @@ fn must_8_dropped_by_the_shutdown_of_its_runtime_it_expires_at_last() {
 
 /// Everything of the client is gone but its handles.
 #[test]
-fn must_8_dropped_after_the_end_of_its_runtime_it_expires_and_nothing_hangs() {
+fn case_x52_must_8_dropped_after_the_end_of_its_runtime_it_expires_and_nothing_hangs() {
     let mut stage = Stage::new();
     let runtime = many_threads();
     let (client, guard) = stage.guard(&runtime, LEASE);
@@ -155,7 +155,7 @@ async fn take_b(client: &Client) -> Guard {
 }
 
 #[test]
-fn must_8_dropped_by_a_panic_it_is_released() {
+fn case_x52_must_8_dropped_by_a_panic_it_is_released() {
     let mut stage = Stage::new();
     let runtime = many_threads();
     let (client, guard) = stage.guard(&runtime, LONG);

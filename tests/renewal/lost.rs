@@ -79,7 +79,7 @@ async fn case_l5_each_way_to_lose_a_hold_has_an_outcome_of_its_own() {
 
 /// The guard learns of it at the next renewal, without being asked.
 #[tokio::test]
-async fn must_3_5_a_hold_that_was_deleted_or_taken_is_lost_at_the_next_renewal() {
+async fn case_x18_a_hold_that_was_deleted_or_taken_is_lost_at_the_next_renewal() {
     let server = Server::own().await;
     let mut admin = server.admin().await;
     let (one, two) = (client(&server).await, client(&server).await);
@@ -100,7 +100,7 @@ async fn must_3_5_a_hold_that_was_deleted_or_taken_is_lost_at_the_next_renewal()
 }
 
 #[tokio::test]
-async fn must_2_max_hold_ends_a_renewed_hold_for_its_waiters() {
+async fn max_hold_ends_a_renewed_hold_for_its_waiters() {
     let server = Server::own().await;
     let (one, two) = (client(&server).await, client(&server).await);
     let limit = Duration::from_millis(2_500);
@@ -121,7 +121,7 @@ async fn must_2_max_hold_ends_a_renewed_hold_for_its_waiters() {
 
 /// A renewed hold with a short lease reaches its limit by being renewed.
 #[tokio::test]
-async fn must_2_max_hold_is_reached_by_renewals() {
+async fn max_hold_is_reached_by_renewals() {
     let server = Server::own().await;
     let client = client(&server).await;
     let lock = client.lock("a").unwrap().renewed(SECOND).unwrap().max_hold(SECOND * 3).unwrap();
@@ -134,7 +134,7 @@ async fn must_2_max_hold_is_reached_by_renewals() {
 }
 
 #[tokio::test]
-async fn must_2_extend_to_moves_the_end_later_and_never_sooner() {
+async fn extend_to_moves_the_end_later_and_never_sooner() {
     let server = Server::own().await;
     let mut admin = server.admin().await;
     let client = client(&server).await;
@@ -158,7 +158,7 @@ async fn must_2_extend_to_moves_the_end_later_and_never_sooner() {
 }
 
 #[tokio::test]
-async fn must_2_an_extended_fixed_hold_ends_at_its_new_time() {
+async fn an_extended_fixed_hold_ends_at_its_new_time() {
     let server = Server::own().await;
     let mut admin = server.admin().await;
     let client = client(&server).await;

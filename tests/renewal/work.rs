@@ -43,7 +43,7 @@ async fn case_x55_work_that_panics_releases_and_the_panic_goes_on() {
 }
 
 #[tokio::test]
-async fn must_2_work_is_dropped_when_its_lock_is_lost() {
+async fn work_is_dropped_when_its_lock_is_lost() {
     let server = Server::own().await;
     let mut admin = server.admin().await;
     let client = client(&server).await;
@@ -76,7 +76,7 @@ async fn must_2_work_is_dropped_when_its_lock_is_lost() {
 }
 
 #[tokio::test]
-async fn must_2_the_works_result_and_the_release_are_told_apart() {
+async fn the_works_result_and_the_release_are_told_apart() {
     let server = Server::own().await;
     let mut admin = server.admin().await;
     let relay = Relay::to(&server);
@@ -124,7 +124,7 @@ async fn must_2_the_works_result_and_the_release_are_told_apart() {
 }
 
 #[tokio::test]
-async fn must_2_a_run_that_is_dropped_drops_its_work_and_releases() {
+async fn a_run_that_is_dropped_drops_its_work_and_releases() {
     let server = Server::own().await;
     let mut admin = server.admin().await;
     let client = client(&server).await;

@@ -28,7 +28,7 @@ async fn killed_holder(server: &Server, eye: &mut Eye) -> (Instant, Duration) {
 }
 
 #[tokio::test]
-async fn must_3_4_a_killed_holder_is_succeeded_when_its_ttl_ends() {
+async fn must_4_a_killed_holder_is_succeeded_when_its_ttl_ends() {
     let server = Server::start().await;
     let mut eye = Eye::on(&server).await;
     let client = client(&server).await;
@@ -64,7 +64,7 @@ async fn case_x38_the_holder_dies_and_no_waiter_waits_longer_than_its_ttl() {
 
 /// They are in front, and their connections are closed: the release goes past them to the live one.
 #[tokio::test]
-async fn must_3_4_ten_killed_waiters_in_front_do_not_delay_a_live_one() {
+async fn must_4_ten_killed_waiters_in_front_do_not_delay_a_live_one() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let (one, two) = (client(&server).await, client(&server).await);

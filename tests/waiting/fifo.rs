@@ -12,7 +12,7 @@ use crate::{LONG, line_up, within};
 
 /// Five waiters of each of four clients, in turn.
 #[tokio::test]
-async fn must_3_order_of_service_is_order_of_arrival_across_clients() {
+async fn order_of_service_is_order_of_arrival_across_clients() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let mut clients = Vec::new();
@@ -135,7 +135,7 @@ async fn case_q12_a_try_neither_overtakes_nor_enqueues() {
 
 /// What a waiter that gave up is told: who has it, for how long, and its place.
 #[tokio::test]
-async fn must_3_busy_tells_the_place_in_the_queue() {
+async fn busy_tells_the_place_in_the_queue() {
     let server = Server::start().await;
     let mut eye = Eye::on(&server).await;
     let (one, two, three) = (client(&server).await, client(&server).await, client(&server).await);

@@ -98,7 +98,7 @@ fn assert_cost(what: &str, ran: &Stats, took: Duration, served: u64, clients: u6
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_6_a_hand_over_costs_three_commands_and_one_message_for_two_waiters() {
+async fn must_6_a_hand_over_costs_three_commands_and_one_message_for_two_waiters() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let clients = listening(&server, 2).await;
@@ -114,7 +114,7 @@ async fn must_3_6_a_hand_over_costs_three_commands_and_one_message_for_two_waite
 /// 1,000 waiters, 20 clients in turn: the next is always another client's, so each gets a message,
 /// but for the first.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_6_a_hand_over_costs_three_commands_and_one_message_for_a_thousand_waiters() {
+async fn must_6_a_hand_over_costs_three_commands_and_one_message_for_a_thousand_waiters() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let clients = listening(&server, 20).await;

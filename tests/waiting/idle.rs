@@ -11,7 +11,7 @@ use crate::{LONG, line_up, within};
 /// Three clients with three waiters each, behind a hold that is renewed: one and a half checks per
 /// lease and *client* at the most, and not a command more.
 #[tokio::test]
-async fn must_3_idle_waiting_sends_nothing_but_its_checks() {
+async fn idle_waiting_sends_nothing_but_its_checks() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let lease = Duration::from_secs(1);

@@ -13,7 +13,7 @@ use crate::{LONG, line_up, within};
 /// Three waiters of each of three clients, in turn; the queue is lost with the server, and stands
 /// again by their tickets, whoever comes back first.
 #[tokio::test]
-async fn must_3_a_restart_loses_the_queue_and_the_order_is_rebuilt_from_tickets() {
+async fn a_restart_loses_the_queue_and_the_order_is_rebuilt_from_tickets() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     // Only the waiters come through it: somebody else can be there before them.
@@ -56,7 +56,7 @@ async fn must_3_a_restart_loses_the_queue_and_the_order_is_rebuilt_from_tickets(
 
 /// Waiters of many locks, none of them held any more: everybody is served, whatever was lost.
 #[tokio::test]
-async fn must_3_a_restart_with_waiters_of_many_locks_serves_them_all() {
+async fn a_restart_with_waiters_of_many_locks_serves_them_all() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let (one, two) = (client(&server).await, client(&server).await);
@@ -87,7 +87,7 @@ async fn must_3_a_restart_with_waiters_of_many_locks_serves_them_all() {
 /// The server stands still for longer than every lease and time-out, with everything connected. What
 /// was promised is over for everyone: whoever looks first is served first, and then everyone.
 #[tokio::test]
-async fn must_3_a_server_that_stood_still_serves_everybody() {
+async fn a_server_that_stood_still_serves_everybody() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let lease = Duration::from_secs(1);

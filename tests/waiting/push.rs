@@ -85,7 +85,7 @@ async fn case_p11_the_message_never_comes() {
 /// holder releases, and the push connection is back. The answer is older than all that, and says
 /// that there is nothing to do for 30 s.
 #[tokio::test]
-async fn must_3_5_a_push_that_is_missed_behind_an_older_answer_is_repaired() {
+async fn must_5_a_push_that_is_missed_behind_an_older_answer_is_repaired() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let relay = Relay::to(&server);
@@ -117,7 +117,7 @@ async fn must_3_5_a_push_that_is_missed_behind_an_older_answer_is_repaired() {
 /// A thousand locks are to be looked at, one after the other, half of them free, and the push
 /// connection breaks again before that is done, and again: none of them is put off for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_5_a_push_connection_that_breaks_again_and_again_starves_no_lock() {
+async fn must_5_a_push_connection_that_breaks_again_and_again_starves_no_lock() {
     const LOCKS: usize = 1_000;
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
@@ -167,7 +167,7 @@ async fn must_3_5_a_push_connection_that_breaks_again_and_again_starves_no_lock(
 /// The server takes no more connections, so that no push channel can be opened: the waiter tries the
 /// lock itself, now and then.
 #[tokio::test]
-async fn must_3_a_waiter_without_a_push_connection_gets_a_lock_that_is_free() {
+async fn a_waiter_without_a_push_connection_gets_a_lock_that_is_free() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let (one, two) = (client(&server).await, client(&server).await);

@@ -29,7 +29,7 @@ async fn stagger(turns: usize) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_5_ten_thousand_releases_race_with_enqueues() {
+async fn must_5_ten_thousand_releases_race_with_enqueues() {
     const ROUNDS: usize = 10_000 / LANES;
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
@@ -70,7 +70,7 @@ async fn must_3_5_ten_thousand_releases_race_with_enqueues() {
 
 /// Each hold is released about when its first renewal is due.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_5_ten_thousand_releases_race_with_renewals() {
+async fn must_5_ten_thousand_releases_race_with_renewals() {
     const LOCKS: usize = 500;
     const ROUNDS: usize = 20;
     let lease = Duration::from_secs(3);
@@ -113,7 +113,7 @@ async fn must_3_5_ten_thousand_releases_race_with_renewals() {
 
 /// The holder's own question, which renews, and its release, in one moment.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn must_3_5_releases_race_with_confirms() {
+async fn must_5_releases_race_with_confirms() {
     let server = Server::own().await;
     let mut eye = Eye::on(&server).await;
     let client = patient(&server).await;
