@@ -142,7 +142,7 @@ impl Lock {
     }
 
     /// Waits for the lock as [`acquire`](Self::acquire) does, but `within` this time at the most.
-    /// [`Busy`] says who still had it then, and which place in the queue had been reached.
+    /// [`Busy`](crate::Busy) says who still had it then, and which place in the queue had been reached.
     ///
     /// # Errors
     ///

@@ -79,6 +79,16 @@ impl Shared {
         let mut table = self.table();
         // The check that a missed push asks for could not be sent beside this one.
         let stale = table.waited.missed_since(keys, call.sent);
+        let lost_news = match &answer {
+            Ok(Reply { body: Taken::Queued { missing, .. }, .. }) => {
+                *missing && table.asking(count).is_none()
+            }
+            Ok(_) => false,
+            Err(fault) => fault.may_have_run,
+        };
+        if lost_news && call.was_queued {
+            table.waited.set_unsure(keys);
+        }
         let Some(asking) = table.asking(count) else {
             let gone = table.get(count).is_none();
             drop(table);
@@ -111,7 +121,8 @@ impl Shared {
                         asking.seen = Some(Busy::new(seen, at, Some(place + 1)));
                         repair = subscribers == Subscribers::Count(0);
                         table.set_ticket(count, ticket);
-                        if missing && call.was_queued && table.waited.refill(keys, count) {
+                        let lost = table.waited.take_unsure(keys) | (missing && call.was_queued);
+                        if lost && table.waited.refill(keys, count) {
                             self.checks.notify_one();
                         }
                         news(&mut table, count, hopeless)

@@ -393,3 +393,22 @@ async fn a_hold_that_may_not_be_renewed_takes_no_other_with_it() {
         assert!(record.is_open(), "{:?}", record.lost_reason());
     }
 }
+
+/// The check that put a waiter back into a lost queue is not answered; the next one finds it there. The
+/// client's other waiters enter again all the same.
+#[tokio::test]
+async fn a_lost_queue_is_filled_again_behind_a_lost_answer() {
+    let play = Play::new(SHORT);
+    let (first, _one) = play.queued(5, Duration::ZERO, false).await;
+    let (second, _two) = play.queued(6, Duration::ZERO, true).await;
+    let (asked, lost) = play.take().await;
+    assert_eq!(asked, first);
+    let (asked, answer) = play.take().await;
+    assert!(lost.is_closed(), "the first check timed out");
+    assert_eq!(asked, first);
+    answer.send(Ok(in_line(5, LEASE, Subscribers::Count(1)))).unwrap();
+    let (asked, answer) = play.take().await;
+    assert_eq!(asked, second);
+    answer.send(Ok(in_line(6, LEASE, Subscribers::Count(1)))).unwrap();
+    play.silence().await;
+}

@@ -15,6 +15,8 @@ struct Waited {
     owners: usize,
     /// Owners that the server's queue has lost and that are about to enter it again.
     refill: Vec<u64>,
+    /// The outcome of a check is unknown: it may have been the one to be told that the queue is lost.
+    unsure: bool,
     due: Option<Moment>,
     /// When this client last had a pass of the lock answered: what a request sent earlier says about
     /// its own owners may be out of date.
@@ -131,6 +133,17 @@ impl WaitedLocks {
         let owners = waited.waiters.iter().rev().map(|(_, owner)| *owner);
         waited.refill = owners.filter(|owner| *owner != but).collect();
         !waited.refill.is_empty()
+    }
+
+    pub(crate) fn set_unsure(&mut self, keys: &Keys) {
+        if let Some(waited) = self.locks.get_mut(keys) {
+            waited.unsure = true;
+        }
+    }
+
+    /// Whether an answer may have been lost that told of a lost queue; asked once.
+    pub(crate) fn take_unsure(&mut self, keys: &Keys) -> bool {
+        self.locks.get_mut(keys).is_some_and(|waited| std::mem::take(&mut waited.unsure))
     }
 
     /// The locks with owners that are to enter their queue again.
