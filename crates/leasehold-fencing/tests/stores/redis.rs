@@ -160,6 +160,8 @@ async fn a_call_whose_reply_was_lost_is_not_sent_again() {
     })
     .await;
     relay.cut();
+    // Not at once: the reply that is held back must be gone with its connection.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     relay.let_go();
     let unknown = waiting.await.unwrap();
     assert!(matches!(unknown, Err(FenceError::Store(_))), "{unknown:?}");
