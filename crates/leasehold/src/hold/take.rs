@@ -121,7 +121,7 @@ impl Shared {
                         asking.seen = Some(Busy::new(seen, at, Some(place + 1)));
                         repair = subscribers == Subscribers::Count(0);
                         table.set_ticket(count, ticket);
-                        let lost = table.waited.take_unsure(keys) | (missing && call.was_queued);
+                        let lost = table.waited.take_unsure(keys) || (missing && call.was_queued);
                         if lost && table.waited.refill(keys, count) {
                             self.checks.notify_one();
                         }
