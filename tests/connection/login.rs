@@ -214,3 +214,18 @@ async fn a_configured_fred_client_is_read_and_left_alone() {
     assert_eq!(error.kind(), ErrorKind::Invalid);
     assert!(error.to_string().contains("cluster"), "{error}");
 }
+
+/// The URL says nothing of it; the server does.
+#[tokio::test]
+async fn a_clusters_node_and_a_database_that_is_not_there_are_refused_by_name() {
+    let server = Server::builder().arg("cluster-enabled", "yes").start().await;
+    let error = options(&server).connect().await.unwrap_err();
+    assert_eq!((error.kind(), error.phase()), (ErrorKind::Invalid, Some(Phase::Connect)), "{error}");
+    assert!(error.to_string().contains("a cluster's node"), "{error}");
+    assert!(!error.may_have_changed_server());
+
+    let server = Server::start().await;
+    let error = Client::connect(&format!("{}/77", server.url())).await.unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Invalid, "{error}");
+    assert!(error.to_string().contains("DB index"), "{error}");
+}

@@ -10,7 +10,9 @@ use crate::server::{Fault, Why};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum ErrorKind {
-    /// The call breaks a rule that the message names. Fix the call; nothing was sent.
+    /// The call breaks a rule that the message names, and nothing was sent; or the address is of a
+    /// server that cannot be used: a cluster's node, a Sentinel, a database that is not there. Fix the
+    /// call.
     Invalid,
     /// The server cannot be reached, or it refuses for now. Try again later.
     Unavailable,
@@ -188,6 +190,7 @@ impl From<Fault> for Error {
             Why::Full => ErrorKind::ServerFull,
             Why::Denied => ErrorKind::Denied,
             Why::WrongType | Why::Counter => ErrorKind::WrongKind,
+            Why::Unfit => ErrorKind::Invalid,
             Why::Closed => ErrorKind::Closed,
             Why::Protocol => ErrorKind::Protocol,
         };

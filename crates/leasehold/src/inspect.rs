@@ -126,7 +126,7 @@ impl SeenForeign {
 pub enum Evicted {
     /// What was seen stood there still, and is gone.
     Freed,
-    /// Something else, or nothing, stood there by now. Nothing was changed.
+    /// Something else, or nothing, stood there by now (or in what was seen). Nothing was changed.
     Changed,
 }
 

@@ -211,7 +211,8 @@ impl Lock {
     }
 
     /// Ends exactly the hold, or removes exactly the foreign record, that was seen; if it is another
-    /// by now, nothing changes. The next waiter is served, and the holder that is evicted is told.
+    /// by now, nothing changes. The next waiter is served. The holder that is evicted is told by push, if
+    /// its client has ever waited, else at its next renewal. A foreign value is deleted, whatever it is.
     ///
     /// The evicted holder's work may still be running: only a fencing token stops its writes.
     ///

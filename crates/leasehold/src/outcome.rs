@@ -11,9 +11,10 @@ pub enum LostReason {
     Expired,
     /// Its time was over while renewals failed: the server could not be reached in time.
     Unreachable,
-    /// Somebody else holds the lock, or it was released by force.
+    /// Somebody else holds the lock, or a push said that it was released by force.
     Taken,
-    /// The record is gone: deleted by others, evicted, or lost by the server.
+    /// The record is gone: deleted by others, evicted, lost by the server; or released by force, where
+    /// only the next renewal tells.
     Gone,
     /// The lock's `max_hold` was reached.
     MaxHold,

@@ -282,6 +282,9 @@ pub(crate) enum Why {
     WrongType,
     /// The fence counter cannot be used. The text names it.
     Counter,
+    /// Not a server that this library can use as it was asked to: a cluster's node, a Sentinel, no such
+    /// database.
+    Unfit,
     /// The client was closed.
     Closed,
     /// A reply this release does not understand.

@@ -48,6 +48,9 @@ impl Connection {
         let error = ended.unwrap_or_else(|| Error::new(ErrorKind::Canceled, "the connection's task ended"));
         let mut fault = fault(&error, prefix);
         fault.may_have_run = false;
+        if fault.why == Why::Unavailable && *error.kind() == ErrorKind::IO {
+            fault.text = format!("cannot connect: {}", error.details());
+        }
         Err(fault)
     }
 
@@ -124,6 +127,22 @@ fn inline_word(word: String) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or('0');
     let escaped = word.bytes().flat_map(|byte| ['\\', 'x', digit(byte >> 4), digit(byte & 15)]);
     ['"'].into_iter().chain(escaped).chain(['"']).collect()
+}
+
+/// Refuses a server that would answer, and never serve: it says what it is. One that may not be asked
+/// is believed.
+pub(super) async fn check_kind(client: &Client, within: Duration) -> Result<(), Fault> {
+    let Ok(Value::String(facts)) = send(client, "INFO", vec!["server".into()], within).await else {
+        return Ok(());
+    };
+    let mode = facts.lines().find_map(|line| line.strip_prefix("redis_mode:"));
+    let what = match mode.map(str::trim) {
+        Some("cluster") => "a cluster's node",
+        Some("sentinel") => "a Sentinel",
+        _ => return Ok(()),
+    };
+    let text = format!("the server is {what}, which is not supported yet: name one server that takes writes");
+    Err(Fault { why: Why::Unfit, text, may_have_run: false })
 }
 
 /// One command, sent once, through `custom`: fred drops the options of its own script calls.

@@ -38,7 +38,9 @@ pub(super) fn from_server(text: &str, prefix: &str) -> Option<Fault> {
     let word = text.split([' ', '\r', '\n']).next().unwrap_or("");
     let (why, may_have_run) = match word {
         "LOADING" | "READONLY" | "MASTERDOWN" | "NOREPLICAS" | "MISCONF" | "BUSY" | "CLUSTERDOWN"
-        | "TRYAGAIN" | "MOVED" | "ASK" | "NOMASTERLINK" => (Why::Refusing, false),
+        | "TRYAGAIN" | "NOMASTERLINK" => (Why::Refusing, false),
+        // Only a cluster's node says so.
+        "MOVED" | "ASK" => (Why::Unfit, false),
         "OOM" => (Why::Full, false),
         // A script that was denied one of its commands did run up to there.
         "NOPERM" => (Why::Denied, text.contains("script")),
@@ -52,6 +54,7 @@ pub(super) fn from_server(text: &str, prefix: &str) -> Option<Fault> {
         "ERR" if text.contains("The user executing the script can't") || text.contains("ACL failure") => {
             (Why::Denied, true)
         }
+        "ERR" if text.starts_with("ERR DB index is out of range") => (Why::Unfit, false),
         "ERR" => (Why::Protocol, true),
         _ => return None,
     };
@@ -98,6 +101,8 @@ mod tests {
             ("WRONGTYPE {a}:queue is not a sorted set", Why::WrongType, false),
             ("COUNTER {a}:fence is out of range", Why::Counter, true),
             ("ERR max number of clients reached", Why::Unavailable, false),
+            ("ERR DB index is out of range", Why::Unfit, false),
+            ("MOVED 3999 127.0.0.1:6381", Why::Unfit, false),
             ("ERR The user executing the script can't run this command or subcommand", Why::Denied, true),
             ("ERR user_script:3: attempt to index a nil value", Why::Protocol, true),
         ];

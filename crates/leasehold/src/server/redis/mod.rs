@@ -64,6 +64,7 @@ pub(crate) async fn connect(
     let commands = connection::client(&endpoint, &tuning, RespVersion::RESP2, 32)?;
     let prefix = channel.strip_suffix(&format!("push:{client}")).unwrap_or("").to_owned();
     let connection = Connection::open(commands.clone(), tuning.connect_timeout, &prefix).await?;
+    connection::check_kind(&commands, tuning.command_timeout).await?;
 
     let (pushes, received) = mpsc::unbounded_channel();
     let (standing, stands) = watch::channel(Standing::Down);
@@ -213,8 +214,10 @@ impl Server for RedisServer {
 
     fn look<'a>(&'a self, keys: &'a Keys, within: Duration) -> Call<'a, Looked> {
         Box::pin(async move {
-            let value = self.shared.call(&SCRIPTS.look, within, || request::look(keys)).await?;
-            reply::looked(value)
+            // It reads: whatever became of it, nothing has changed.
+            let unchanged = |fault| Fault { may_have_run: false, ..fault };
+            let value = self.shared.call(&SCRIPTS.look, within, || request::look(keys)).await;
+            value.and_then(reply::looked).map_err(unchanged)
         })
     }
 
