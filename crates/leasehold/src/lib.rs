@@ -4,7 +4,7 @@
 //!
 //! ```no_run
 //! # async fn write_report(_: leasehold::Token) -> Result<(), Box<dyn std::error::Error>> { Ok(()) }
-//! use leasehold::{Attempt, Client};
+//! use leasehold::{Attempt, Client, Outcome};
 //!
 //! # async fn doc() -> Result<(), Box<dyn std::error::Error>> {
 //! let client = Client::connect("redis://127.0.0.1").await?;
@@ -15,7 +15,9 @@
 //!     return Ok(()); // Attempt::Busy(busy) says who, since when, how long still
 //! };
 //! write_report(guard.token()).await?;
-//! guard.release().await?; // Released | Lost(reason) | Unknown
+//! if let Outcome::Lost(reason) = guard.release().await? {
+//!     return Err(reason.into()); // the work may have overlapped with somebody else's
+//! }
 //! # Ok(()) }
 //! ```
 //!

@@ -4,17 +4,28 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
-use super::acquire::Spec;
 use crate::busy::Busy;
 use crate::clock::Moment;
+use crate::key::Keys;
+use crate::lease::Kind;
 use crate::server::{Fault, Ticket};
+
+/// What an acquisition asks for.
+#[derive(Debug)]
+pub(crate) struct Spec {
+    pub(crate) keys: Keys,
+    pub(crate) lease: Duration,
+    pub(crate) kind: Kind,
+    pub(crate) max_hold: Option<Duration>,
+    pub(crate) who: String,
+}
 
 /// An owner that wants the lock.
 pub(crate) struct Asking {
     pub(crate) spec: Arc<Spec>,
     /// In the queue, or on its way there. A try is not: no grant can be meant for it.
     pub(crate) waits: bool,
-    pub(crate) phase: Phase,
+    pub(crate) stage: Stage,
     pub(crate) ticket: Option<Ticket>,
     /// `take`s of this owner without an answer so far.
     pub(crate) in_flight: u32,
@@ -51,7 +62,7 @@ impl Asking {
         Self {
             spec,
             waits,
-            phase: Phase::Waiting,
+            stage: Stage::Waiting,
             ticket,
             in_flight: 0,
             checked: false,
@@ -67,7 +78,7 @@ impl Asking {
 
     /// Whether a `take` may be sent for it: there is no news, and none is under way.
     pub(crate) fn is_idle(&self) -> bool {
-        self.in_flight == 0 && matches!(self.phase, Phase::Waiting)
+        self.in_flight == 0 && matches!(self.stage, Stage::Waiting)
     }
 
     /// The pass that ends this owner, if one is needed, must leave a tombstone.
@@ -78,7 +89,7 @@ impl Asking {
 
 /// How far an asking owner is.
 #[derive(Debug, Clone)]
-pub(crate) enum Phase {
+pub(crate) enum Stage {
     /// Nothing new since the last `take`.
     Waiting,
     /// A hold was written for it by a hand-over, and lives until about `until` unless claimed.

@@ -2,7 +2,7 @@
 
 use tracing::{debug, trace};
 
-use super::asking::Phase;
+use super::asking::Stage;
 use super::release::Job;
 use super::seat::{Seat, Won};
 use super::shared::Shared;
@@ -29,7 +29,7 @@ impl Shared {
             Some(State::Asking(asking)) => {
                 let meant = asking.waits
                     && asking.spec.keys.name() == grant.lock
-                    && matches!(asking.phase, Phase::Waiting)
+                    && matches!(asking.stage, Stage::Waiting)
                     && asking.granted != Some(grant.token);
                 if !meant {
                     trace!(lock = grant.lock, owner = %grant.owner, "a grant that says nothing new");
@@ -41,7 +41,7 @@ impl Shared {
                     asking.granted = Some(grant.token);
                     asking.queued = false;
                 }
-                let waker = table.turn(owner, Phase::Granted { until: now + grant.remaining });
+                let waker = table.turn(owner, Stage::Granted { until: now + grant.remaining });
                 // Whoever else waits here is served when this hold is claimed and released, or ends.
                 if table.waited.arm_by(&keys, now + self.check_in(grant.remaining)) {
                     self.checks.notify_one();

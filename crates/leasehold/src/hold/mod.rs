@@ -13,6 +13,7 @@
 //!
 //! | file         | what happens                                               | runs in            |
 //! |--------------|------------------------------------------------------------|--------------------|
+//! | `asking.rs`  | an owner that wants the lock, and the stages of its asking | -                  |
 //! | `seat.rs`    | an owner takes its place; the undo of its acquisition      | the caller's task  |
 //! | `take.rs`    | a `take` is sent, and its answer taken in                  | caller, `waits`    |
 //! | `acquire.rs` | one try                                                    | the caller's task  |
@@ -26,8 +27,8 @@
 //! | `release.rs` | the release, and every pass that nobody waits for          | caller, `janitor`  |
 //! | `close.rs`   | the end of a client: waiters leave, holds are released     | the caller's task  |
 //!
-//! Behind these, `table.rs` is the one map of a client's owners, with `asking.rs` for those that want
-//! a lock and `waited.rs` for the locks that are waited for. One mutex, never held across an await.
+//! `shared.rs` is what all of them are handed. Behind it, `table.rs` is the one map of a client's owners,
+//! with `waited.rs` for the locks that are waited for. One mutex, never held across an await.
 //!
 //! Invariants:
 //!
@@ -59,7 +60,8 @@ mod tests;
 mod wait;
 mod waited;
 
-pub(crate) use acquire::{Spec, Tried, attempt};
+pub(crate) use acquire::{Tried, attempt};
+pub(crate) use asking::Spec;
 pub(crate) use close::close;
 pub(crate) use confirm::confirm;
 pub(crate) use record::Record;

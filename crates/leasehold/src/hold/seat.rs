@@ -5,8 +5,7 @@ use std::time::Duration;
 
 use tracing::debug;
 
-use super::acquire::Spec;
-use super::asking::{Phase, Trace};
+use super::asking::{Spec, Stage, Trace};
 use super::record::Record;
 use super::release::Job;
 use super::shared::Shared;
@@ -82,15 +81,15 @@ impl Seat {
         }
     }
 
-    pub(crate) fn phase(&self) -> Phase {
-        self.shared.table().asking(self.owner.count).map_or(Phase::Closed, |asking| asking.phase.clone())
+    pub(crate) fn stage(&self) -> Stage {
+        self.shared.table().asking(self.owner.count).map_or(Stage::Closed, |asking| asking.stage.clone())
     }
 
     /// Back to waiting for news, after news was dealt with.
     pub(crate) fn settle(&mut self) {
         let mut table = self.shared.table();
-        if table.asking(self.owner.count).is_some_and(|asking| !matches!(asking.phase, Phase::Closed)) {
-            table.turn(self.owner.count, Phase::Waiting);
+        if table.asking(self.owner.count).is_some_and(|asking| !matches!(asking.stage, Stage::Closed)) {
+            table.turn(self.owner.count, Stage::Waiting);
         }
     }
 

@@ -6,8 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 use std::task::Waker;
 
-use super::acquire::Spec;
-use super::asking::{Asking, Phase, Trace};
+use super::asking::{Asking, Spec, Stage, Trace};
 use super::record::Record;
 use super::waited::WaitedLocks;
 use crate::clock::Moment;
@@ -58,14 +57,14 @@ impl Table {
         self.owners.insert(owner, State::Asking(Box::new(Asking::new(spec, waits, ticket))));
     }
 
-    /// Changes an asking owner's phase, and hands back whom to wake.
-    pub(crate) fn turn(&mut self, owner: u64, phase: Phase) -> Option<Waker> {
+    /// Changes an asking owner's stage, and hands back whom to wake.
+    pub(crate) fn turn(&mut self, owner: u64, stage: Stage) -> Option<Waker> {
         let Some(State::Asking(asking)) = self.owners.get_mut(&owner) else { return None };
         if asking.waits {
-            let waits = matches!(phase, Phase::Waiting);
+            let waits = matches!(stage, Stage::Waiting);
             self.waited.set_waiting(&asking.spec.keys, asking.ticket, owner, waits);
         }
-        asking.phase = phase;
+        asking.stage = stage;
         asking.waker.take()
     }
 

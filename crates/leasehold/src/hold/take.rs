@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use tracing::{debug, trace, warn};
 
-use super::acquire::Spec;
-use super::asking::{Phase, Trace};
+use super::asking::{Spec, Stage, Trace};
 use super::release::Job;
 use super::shared::Shared;
 use super::table::Table;
@@ -112,10 +111,10 @@ impl Shared {
                 trace!(lock = keys.name(), owner = %call.owner, ?body, "take answered");
                 let waker = match body {
                     Taken::Held { token, remaining, unclaimed } => {
-                        table.turn(count, Phase::Won { sent: call.sent, token, remaining, unclaimed })
+                        table.turn(count, Stage::Won { sent: call.sent, token, remaining, unclaimed })
                     }
                     Taken::Queued { ticket, place, missing, subscribers, seen } => {
-                        asking.queued = matches!(asking.phase, Phase::Waiting);
+                        asking.queued = matches!(asking.stage, Stage::Waiting);
                         let hopeless = hopeless(&seen);
                         due = Some(now + if stale { CHECK_MIN } else { self.check_after(&seen, keys) });
                         asking.seen = Some(Busy::new(seen, at, Some(place + 1)));
@@ -137,7 +136,7 @@ impl Shared {
                         asking.seen = Some(Busy::new(seen, at, None));
                         news(&mut table, count, hopeless)
                     }
-                    Taken::Void => table.turn(count, Phase::Void),
+                    Taken::Void => table.turn(count, Stage::Void),
                 };
                 (waker, grant)
             }
@@ -151,12 +150,12 @@ impl Shared {
                 }
                 // Who has a ticket keeps it through a full server and any outage.
                 let keeps = asking.ticket.is_some() && (fault.is_temporary() || fault.is_full());
-                let waker = if keeps || !matches!(asking.phase, Phase::Waiting) {
+                let waker = if keeps || !matches!(asking.stage, Stage::Waiting) {
                     due = Some(now + self.settings.backoff.cap.max(CHECK_MIN));
                     debug!(lock = keys.name(), owner = %call.owner, %fault, "a check failed");
                     asking.waker.take()
                 } else {
-                    table.turn(count, Phase::Failed(fault))
+                    table.turn(count, Stage::Failed(fault))
                 };
                 (waker, None)
             }
@@ -201,7 +200,7 @@ impl Shared {
 /// Lets an asking owner's task look again: at a hopeless lock, or at what was just learnt.
 fn news(table: &mut Table, owner: u64, hopeless: Option<&'static str>) -> Option<Waker> {
     match hopeless {
-        Some(why) => table.turn(owner, Phase::Hopeless(why)),
+        Some(why) => table.turn(owner, Stage::Hopeless(why)),
         None => table.asking(owner).and_then(|asking| asking.waker.take()),
     }
 }
@@ -283,7 +282,7 @@ mod tests {
             Ok(Reply { at: ServerTime(1), grant: None, body })
         };
         core.shared.took(&call, held());
-        let Phase::Won { sent, token, remaining, .. } = seat.phase() else { panic!("not won") };
+        let Stage::Won { sent, token, remaining, .. } = seat.stage() else { panic!("not won") };
         let Ok(Won::Held(record)) = seat.hold(sent, token, remaining) else { panic!("not held") };
         core.shared.took(&call, held());
         assert_eq!(core.shared.stand(&record), HoldState::Safe);

@@ -8,8 +8,7 @@ use std::time::Duration;
 
 use tracing::{debug, warn};
 
-use super::acquire::Spec;
-use super::asking::Phase;
+use super::asking::{Spec, Stage};
 use super::record::Record;
 use super::seat::{Seat, Won};
 use super::shared::Shared;
@@ -54,7 +53,7 @@ pub(crate) async fn until_free(shared: &Arc<Shared>, spec: &Arc<Spec>) -> Result
     loop {
         ask(&mut seat).await?;
         match changed(&seat).await {
-            Phase::Won { .. } | Phase::Granted { .. } => return Ok(()),
+            Stage::Won { .. } | Stage::Granted { .. } => return Ok(()),
             trouble => mend(&mut seat, trouble, &mut retry).await?,
         }
     }
@@ -66,8 +65,8 @@ async fn turns(seat: &mut Seat) -> Result<Arc<Record>, Error> {
     loop {
         ask(seat).await?;
         let won = match changed(seat).await {
-            Phase::Granted { until } => seat.claim(until).await?,
-            Phase::Won { sent, token, remaining, unclaimed } => {
+            Stage::Granted { until } => seat.claim(until).await?,
+            Stage::Won { sent, token, remaining, unclaimed } => {
                 seat.won(sent, token, remaining, unclaimed).await?
             }
             trouble => {
@@ -97,7 +96,7 @@ async fn ask(seat: &mut Seat) -> Result<(), Error> {
     seat.at = At::Acquire;
     while !seat.shared.listening.load(Ordering::Acquire) {
         seat.take_without_waiting().await;
-        if !matches!(seat.phase(), Phase::Waiting) {
+        if !matches!(seat.stage(), Stage::Waiting) {
             return Ok(());
         }
         listen(seat, &mut retry).await?;
@@ -119,30 +118,30 @@ async fn listen(seat: &mut Seat, retry: &mut u32) -> Result<(), Error> {
 }
 
 /// Makes the seat ready to ask again, if there is any use.
-async fn mend(seat: &mut Seat, trouble: Phase, retry: &mut u32) -> Result<(), Error> {
+async fn mend(seat: &mut Seat, trouble: Stage, retry: &mut u32) -> Result<(), Error> {
     match trouble {
-        Phase::Failed(fault) if fault.is_temporary() => {
+        Stage::Failed(fault) if fault.is_temporary() => {
             pause(seat, &fault, retry).await?;
             seat.settle();
             Ok(())
         }
-        Phase::Failed(fault) => Err(seat.error(fault)),
-        Phase::Hopeless(why) => Err(seat.hopeless(why)),
-        Phase::Closed => Err(seat.closed()),
-        Phase::Void | Phase::Waiting | Phase::Granted { .. } | Phase::Won { .. } => seat.start_over(),
+        Stage::Failed(fault) => Err(seat.error(fault)),
+        Stage::Hopeless(why) => Err(seat.hopeless(why)),
+        Stage::Closed => Err(seat.closed()),
+        Stage::Void | Stage::Waiting | Stage::Granted { .. } | Stage::Won { .. } => seat.start_over(),
     }
 }
 
-/// Ends with the first phase that is news.
-async fn changed(seat: &Seat) -> Phase {
+/// Ends with the first stage that is news.
+async fn changed(seat: &Seat) -> Stage {
     poll_fn(|context| {
         let mut table = seat.shared.table();
-        let Some(asking) = table.asking(seat.owner.count) else { return Poll::Ready(Phase::Closed) };
-        match asking.phase {
+        let Some(asking) = table.asking(seat.owner.count) else { return Poll::Ready(Stage::Closed) };
+        match asking.stage {
             // A claim waits for this owner's own `take`: its answer may be as good.
-            Phase::Granted { .. } if asking.in_flight > 0 => {}
-            Phase::Waiting => {}
-            _ => return Poll::Ready(asking.phase.clone()),
+            Stage::Granted { .. } if asking.in_flight > 0 => {}
+            Stage::Waiting => {}
+            _ => return Poll::Ready(asking.stage.clone()),
         }
         asking.waker = Some(context.waker().clone());
         Poll::Pending
@@ -159,5 +158,5 @@ async fn pause(seat: &Seat, fault: &Fault, retry: &mut u32) -> Result<(), Error>
     }
     *retry += 1;
     tokio::time::sleep(delay).await;
-    if matches!(seat.phase(), Phase::Closed) { Err(seat.closed()) } else { Ok(()) }
+    if matches!(seat.stage(), Stage::Closed) { Err(seat.closed()) } else { Ok(()) }
 }

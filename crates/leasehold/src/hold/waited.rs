@@ -11,7 +11,7 @@ use crate::server::Ticket;
 struct Waited {
     /// Waiters that nothing has come for yet, oldest first.
     waiters: BTreeSet<Place>,
-    /// How many owners there are, whatever their phase.
+    /// How many owners there are, whatever their stage.
     owners: usize,
     /// Owners that the server's queue has lost and that are about to enter it again.
     refill: Vec<u64>,
