@@ -7,7 +7,7 @@ use leasehold_testkit::{Server, eventually, stats};
 use leasehold_tests::{client, take};
 use tokio::task::JoinSet;
 
-use crate::support::{SOON, busy, exists, key, ms, pttl, record, until_free};
+use crate::support::{SOON, busy, exists, key, loss_of, ms, pttl, record, until_free};
 
 #[tokio::test]
 async fn must_1_twenty_concurrent_tries_and_exactly_one_wins() {
@@ -92,7 +92,7 @@ async fn case_x49_two_guards_of_one_lock_object_are_two_owners() {
     let client = client(&server).await;
     let lock = client.lock("a").unwrap();
     let first = take(&lock.clone().fixed(ms(300)).unwrap()).await;
-    assert_eq!(first.lost().await, LostReason::Expired);
+    assert_eq!(loss_of(&first).await, LostReason::Expired);
     let second = lock.acquire().await.unwrap();
     assert_ne!(first.owner_id(), second.owner_id());
     assert_eq!(first.release().await.unwrap(), Outcome::Lost(LostReason::Expired));
@@ -102,7 +102,7 @@ async fn case_x49_two_guards_of_one_lock_object_are_two_owners() {
     let third = lock.clone().fixed(ms(300)).unwrap();
     assert_eq!(second.release().await.unwrap(), Outcome::Released);
     let third = take(&third).await;
-    assert_eq!(third.lost().await, LostReason::Expired);
+    assert_eq!(loss_of(&third).await, LostReason::Expired);
     let fourth = lock.acquire().await.unwrap();
     drop(third);
     client.lock("b").unwrap().inspect().await.unwrap();
@@ -144,7 +144,7 @@ async fn case_x56_a_renewal_of_a_deleted_key_ends_the_hold_and_revives_nothing()
     let key = key(&server, "a");
     let guard = take(&client.lock("a").unwrap().renewed(ms(900)).unwrap()).await;
     admin.call(&["DEL", &key]).await;
-    assert_eq!(guard.lost().await, LostReason::Gone);
+    assert_eq!(loss_of(&guard).await, LostReason::Gone);
     assert!(!exists(&mut admin, &key).await);
 }
 

@@ -6,7 +6,7 @@ use leasehold::{ErrorKind, HoldState, LostReason, Outcome};
 use leasehold_testkit::{Server, eventually};
 use leasehold_tests::{client, take};
 
-use crate::support::{SOON, busy, exists, key, ms, pttl};
+use crate::support::{SOON, busy, exists, key, loss_of, ms, pttl};
 
 #[tokio::test]
 async fn case_e1_a_lease_of_an_earlier_hold_does_not_stick_to_the_lock() {
@@ -17,14 +17,14 @@ async fn case_e1_a_lease_of_an_earlier_hold_does_not_stick_to_the_lock() {
     let lock = client.lock("a").unwrap().renewed(ms(1_500)).unwrap();
     let short = take(&lock.clone().fixed(ms(300)).unwrap()).await;
     assert!(pttl(&mut admin, &key).await <= 300);
-    assert_eq!(short.lost().await, LostReason::Expired);
+    assert_eq!(loss_of(&short).await, LostReason::Expired);
     let guard = lock.acquire().await.unwrap();
     assert!(pttl(&mut admin, &key).await > 300, "the handle's own lease");
     outlive(&guard, ms(4_500)).await;
     assert_eq!(guard.release().await.unwrap(), Outcome::Released);
     // And the other way round.
     let fixed = take(&lock.fixed(ms(400)).unwrap()).await;
-    assert_eq!(fixed.lost().await, LostReason::Expired, "not renewed because an earlier one was");
+    assert_eq!(loss_of(&fixed).await, LostReason::Expired, "not renewed because an earlier one was");
 }
 
 #[tokio::test]
@@ -46,17 +46,22 @@ async fn a_fixed_hold_is_never_renewed() {
     let mut admin = server.admin().await;
     let client = client(&server).await;
     let key = key(&server, "a");
-    let guard = take(&client.lock("a").unwrap().fixed(ms(1_500)).unwrap()).await;
-    let mut last = i64::MAX;
-    while guard.is_held() {
-        let now = pttl(&mut admin, &key).await;
-        assert!(now <= last, "it rose from {last} to {now}");
-        last = now;
-        // Asking does not lengthen it either.
-        let _ = guard.confirm().await;
-        tokio::time::sleep(ms(20)).await;
+    // By the watchdog alone; and by its holder's questions, which put off the watchdog's.
+    for asks in [false, true] {
+        let guard = take(&client.lock("a").unwrap().fixed(ms(1_500)).unwrap()).await;
+        let mut last = i64::MAX;
+        while guard.is_held() {
+            let now = pttl(&mut admin, &key).await;
+            assert!(now <= last, "it rose from {last} to {now}");
+            last = now;
+            if asks {
+                let _ = guard.confirm().await;
+            }
+            tokio::time::sleep(ms(20)).await;
+        }
+        assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
+        eventually("it is free", SOON, async || !exists(&mut admin, &key).await).await;
     }
-    assert_eq!(guard.state(), HoldState::Lost(LostReason::Expired));
 }
 
 #[tokio::test]
@@ -128,7 +133,7 @@ async fn an_extended_fixed_hold_ends_at_its_new_end_and_not_at_the_old() {
     let began = Instant::now();
     let guard = take(&lock).await;
     guard.extend_to(ms(2_500)).await.unwrap();
-    assert_eq!(guard.lost().await, LostReason::Expired);
+    assert_eq!(loss_of(&guard).await, LostReason::Expired);
     assert!(began.elapsed() > ms(1_500), "well behind the old end");
     let error = guard.extend_to(ms(2_500)).await.unwrap_err();
     assert_eq!((error.kind(), error.lost_reason()), (ErrorKind::Lost, Some(LostReason::Expired)));
@@ -157,7 +162,7 @@ async fn max_hold_ends_work_that_hangs_and_lets_the_next_in() {
     busy(&two.lock("a").unwrap()).await;
     let next = two.lock("a").unwrap().acquire().await.unwrap();
     assert!(began.elapsed() > ms(2_000), "renewed until then");
-    assert_eq!(hung.lost().await, LostReason::MaxHold);
+    assert_eq!(loss_of(&hung).await, LostReason::MaxHold);
     assert_eq!(hung.release().await.unwrap(), Outcome::Lost(LostReason::MaxHold));
     assert!(next.confirm().await.is_ok());
     drop(next);
@@ -175,7 +180,7 @@ async fn max_hold_frees_at_once_and_not_when_the_lease_ends() {
     for lock in [client.lock("a").unwrap(), client.lock("a").unwrap().fixed(Duration::from_secs(30)).unwrap()]
     {
         let guard = take(&lock.max_hold(ms(400)).unwrap()).await;
-        assert_eq!(guard.lost().await, LostReason::MaxHold);
+        assert_eq!(loss_of(&guard).await, LostReason::MaxHold);
         eventually("it is released", SOON, async || !exists(&mut admin, &key).await).await;
     }
 }

@@ -10,7 +10,7 @@ use leasehold_testkit::{Server, stats};
 use leasehold_tests::{client, options, take};
 use tokio::task::JoinSet;
 
-use crate::support::{SOON, busy, ms, until_free};
+use crate::support::{SOON, busy, loss_of, ms, until_free};
 
 /// Whether a type is `Clone`, told without a compiler error either way: the method of the inherent
 /// impl wins where its bound holds.
@@ -188,7 +188,7 @@ async fn case_o6_an_owner_is_good_for_one_hold_of_one_lock() {
 
     let lost = take(&lock.clone().fixed(ms(300)).unwrap()).await;
     let owner = lost.owner();
-    assert_eq!(lost.lost().await, LostReason::Expired);
+    assert_eq!(loss_of(&lost).await, LostReason::Expired);
     let error = lock.acquire_as(&owner).unwrap_err();
     assert_eq!((error.kind(), error.lost_reason()), (ErrorKind::Lost, Some(LostReason::Expired)));
 }
@@ -202,8 +202,8 @@ async fn re_entered_guards_share_one_loss_and_none_of_them_releases_the_next_hol
     let inner = outer.reenter();
     let next = lock.acquire().await.unwrap();
     assert!(!outer.is_held() && !inner.is_held());
-    assert_eq!(outer.lost().await, LostReason::Expired);
-    assert_eq!(inner.lost().await, LostReason::Expired);
+    assert_eq!(loss_of(&outer).await, LostReason::Expired);
+    assert_eq!(loss_of(&inner).await, LostReason::Expired);
     drop(outer);
     assert!(matches!(inner.release().await.unwrap(), Outcome::Lost(LostReason::Expired)));
     client.lock("b").unwrap().inspect().await.unwrap();

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use leasehold::{Attempt, Busy, Lock, SeenHold};
+use leasehold::{Attempt, Busy, Held, Lock, LostReason, SeenHold};
 use leasehold_testkit::{Admin, Server, eventually};
 
 /// Far longer than anything here takes, far shorter than the default lease.
@@ -54,4 +54,9 @@ pub(crate) async fn until_waiting(lock: &Lock, waiters: u64) {
 
 pub(crate) async fn until_free(lock: &Lock) {
     eventually("the lock is free", SOON, async || lock.inspect().await.unwrap().is_free()).await;
+}
+
+/// Why the hold is lost: told, or a failure.
+pub(crate) async fn loss_of(hold: &Held) -> LostReason {
+    tokio::time::timeout(SOON, hold.lost()).await.expect("the loss is told")
 }

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use crate::error::Error;
-use crate::port::fresh_word;
 use crate::server::Server;
 use crate::tls::Authority;
+use crate::user::User;
 
 /// What the library under test may do, as a rule of `ACL SETUSER`; `<prefix>` stands for the key prefix.
 ///
@@ -33,19 +33,6 @@ pub struct Builder {
     pub(crate) prefix: Option<String>,
     pub(crate) password: Option<String>,
     pub(crate) args: Vec<(String, String)>,
-}
-
-/// Somebody who can log in.
-#[derive(Clone, Debug)]
-pub(crate) struct User {
-    pub(crate) name: String,
-    pub(crate) password: String,
-}
-
-impl User {
-    pub(crate) fn fresh(name: &str) -> Self {
-        Self { name: name.to_owned(), password: fresh_word() }
-    }
 }
 
 impl Builder {
@@ -100,7 +87,8 @@ impl Builder {
     }
 
     /// A server that wants a password and no user name, as with `requirepass`. The user behind it, the
-    /// server's default one, is limited by the same rule.
+    /// server's default one, is limited by the same rule; so an append-only file is not for such a server,
+    /// which would load it as that user.
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.password = Some(password.to_owned());

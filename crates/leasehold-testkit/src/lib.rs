@@ -37,6 +37,7 @@ mod reply;
 mod server;
 pub mod source;
 mod tls;
+mod user;
 mod watchdog;
 
 pub use admin::Admin;

@@ -1,17 +1,18 @@
 //! A plain TCP relay in front of a server. It knows nothing of what passes.
 
 mod conn;
+mod serve;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
-use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::net::TcpStream;
+use tokio::sync::mpsc::{UnboundedSender, unbounded_channel};
 
+use self::conn::Gate;
 pub use self::conn::{Conn, Direction};
-use self::conn::{Gate, carry};
+use self::serve::{Order, run};
 use crate::admin::Admin;
 use crate::port::free;
 use crate::server::Server;
@@ -39,12 +40,6 @@ struct Shared {
 struct Book {
     conns: Vec<Conn>,
     next: Gate,
-}
-
-enum Order {
-    Refuse(mpsc::Sender<()>),
-    Accept(mpsc::Sender<()>),
-    End,
 }
 
 impl Relay {
@@ -208,60 +203,5 @@ impl Shared {
         let conn = Conn::new(book.conns.len(), client.peer_addr().ok(), book.next);
         book.conns.push(conn.clone());
         conn
-    }
-}
-
-fn run(
-    shared: &Arc<Shared>,
-    listener: std::net::TcpListener,
-    address: SocketAddr,
-    orders: UnboundedReceiver<Order>,
-) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.unwrap_or_else(|error| panic!("no runtime for a relay: {error}"));
-    runtime.block_on(serve(shared, listener, address, orders));
-    // Dropping the runtime drops every connection with it.
-}
-
-async fn serve(
-    shared: &Arc<Shared>,
-    listener: std::net::TcpListener,
-    address: SocketAddr,
-    mut orders: UnboundedReceiver<Order>,
-) {
-    let listener = listener.set_nonblocking(true).and_then(|()| TcpListener::from_std(listener));
-    let mut listener = Some(listener.unwrap_or_else(|error| panic!("a relay cannot listen: {error}")));
-    loop {
-        let accepted = async {
-            match &listener {
-                Some(listener) => listener.accept().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            biased;
-            order = orders.recv() => match order {
-                // The sender goes with the arm: that is the answer.
-                Some(Order::Refuse(_done)) => listener = None,
-                Some(Order::Accept(_done)) => if listener.is_none() {
-                    listener = Some(listen_again(address).await);
-                },
-                Some(Order::End) | None => return,
-            },
-            Ok((client, _)) = accepted => {
-                let conn = shared.enter(&client);
-                let target = shared.target.clone();
-                tokio::spawn(async move { carry(&conn, client, &target).await });
-            }
-        }
-    }
-}
-
-async fn listen_again(address: SocketAddr) -> TcpListener {
-    loop {
-        match TcpListener::bind(address).await {
-            Ok(listener) => return listener,
-            Err(_taken) => tokio::time::sleep(Duration::from_millis(5)).await,
-        }
     }
 }

@@ -1,15 +1,13 @@
 //! A server as a value.
 
-use std::time::{Duration, Instant};
-
 use tokio::sync::Mutex;
 
 use crate::admin::Admin;
-use crate::builder::{Builder, PREFIX, User};
+use crate::builder::{Builder, PREFIX};
 use crate::error::Error;
 use crate::front::Front;
-use crate::patience;
 use crate::source::{self, Seat};
+use crate::user::User;
 
 /// A running server; it ends when this value is dropped, or when the test process dies in whatever way.
 ///
@@ -115,7 +113,7 @@ impl Server {
     #[must_use]
     pub fn url(&self) -> String {
         match &self.socket {
-            Some(path) => format!("redis+unix://{}localhost{path}", credentials(&self.lease)),
+            Some(path) => format!("redis+unix://{}localhost{path}", self.lease.credentials()),
             None => self.url_through(&self.address),
         }
     }
@@ -124,14 +122,14 @@ impl Server {
     #[must_use]
     pub fn url_through(&self, address: &str) -> String {
         let scheme = if self.authority.is_some() { "rediss" } else { "redis" };
-        format!("{scheme}://{}{address}", credentials(&self.lease))
+        format!("{scheme}://{}{address}", self.lease.credentials())
     }
 
     /// As a user who may do everything, without TLS. For the special case only: what runs here proves nothing about the
     /// documented ACL line.
     #[must_use]
     pub fn open_url(&self) -> String {
-        format!("redis://{}{}", credentials(&self.admin), self.plain)
+        format!("redis://{}{}", self.admin.credentials(), self.plain)
     }
 
     /// The name that the library logs in by.
@@ -239,50 +237,4 @@ fn built_without_tls(error: &Error) -> bool {
     let text = error.to_string();
     // Redis does not know the directive; Valkey does, and misses what it stands for.
     text.contains("tls-port") || text.contains("Failed finding TLS support")
-}
-
-/// `user:password@`, with what has a meaning in a URL escaped.
-fn credentials(user: &User) -> String {
-    use std::fmt::Write as _;
-    if user.name.is_empty() && user.password.is_empty() {
-        return String::new();
-    }
-    let escaped = |word: &str| {
-        word.bytes().fold(String::new(), |mut text, byte| {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                text.push(char::from(byte));
-            } else {
-                let _always = write!(text, "%{byte:02X}");
-            }
-            text
-        })
-    };
-    format!("{}:{}@", escaped(&user.name), escaped(&user.password))
-}
-
-/// Waits until a server answers; used by the sources too.
-pub(crate) async fn answers(
-    address: &str,
-    user: &User,
-    mut ended: impl AsyncFnMut() -> Option<Error>,
-) -> Result<(), Error> {
-    let bound = patience(Duration::from_secs(15));
-    let start = Instant::now();
-    loop {
-        let said = match Admin::connect(address, &user.name, &user.password).await {
-            Ok(mut admin) => match admin.try_call(&["PING"]).await {
-                Ok(reply) if reply.error().is_none() => return Ok(()),
-                Ok(reply) => format!("{reply:?}"),
-                Err(error) => error.to_string(),
-            },
-            Err(error) => error.to_string(),
-        };
-        if let Some(error) = ended().await {
-            return Err(error);
-        }
-        if start.elapsed() > bound {
-            return Err(Error::new(format!("{address} does not answer: {said}")));
-        }
-        tokio::time::sleep(Duration::from_millis(2)).await;
-    }
 }

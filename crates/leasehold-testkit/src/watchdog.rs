@@ -30,7 +30,7 @@ impl Watchdog {
 
 impl Drop for Watchdog {
     fn drop(&mut self) {
-        // Killed before the pipe ends: its standard input is closed by `wait` and by the drop after it.
+        // Killed first: `wait` closes the pipe, and that would set it off.
         // Both fail only when it is gone already, which is what is wanted.
         let _gone = self.0.kill();
         let _gone = self.0.wait();

@@ -27,6 +27,9 @@ async fn obeys(server: &Server) {
     server.restart().await;
     assert_eq!(server.port(), port);
     assert_eq!(keys(&mut server.admin().await).await, Vec::<String>::new());
+    server.pause().await;
+    server.restart().await;
+    server.admin().await;
 }
 
 /// A server that speaks TLS, to those who trust its authority.

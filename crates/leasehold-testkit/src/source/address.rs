@@ -1,11 +1,11 @@
 //! A running server that the environment names.
 
 use crate::admin::Admin;
-use crate::builder::{Builder, User};
+use crate::builder::Builder;
 use crate::error::Error;
 use crate::port::fresh_word;
-use crate::server::answers;
-use crate::source::{Begun, Seat, say};
+use crate::source::{Begun, Seat, answers, say};
+use crate::user::User;
 
 /// Host and port, and a user who may do everything there.
 #[derive(Clone, Debug)]

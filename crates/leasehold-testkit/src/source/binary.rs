@@ -4,12 +4,13 @@ use std::fs;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-use crate::builder::{Builder, User};
+use crate::builder::Builder;
 use crate::error::Error;
 use crate::port::{free, fresh_word};
 use crate::process::Process;
 use crate::source::{Begun, Seat, ready, tail};
 use crate::tls::Authority;
+use crate::user::User;
 
 /// The folder of one server, removed with it.
 pub(crate) struct Folder(PathBuf);

@@ -7,12 +7,13 @@ use testcontainers::core::IntoContainerPort;
 use testcontainers::runners::AsyncRunner;
 use testcontainers::{ContainerAsync, GenericImage, ImageExt, TestcontainersError};
 
-use crate::builder::{Builder, User};
+use crate::builder::Builder;
 use crate::error::Error;
 use crate::keeper::{at_last, there};
 use crate::patience;
 use crate::port::free;
 use crate::source::{Begun, Seat, ready, tail};
+use crate::user::User;
 use crate::watchdog::Watchdog;
 
 /// The ports inside: plain and TLS.
@@ -134,6 +135,9 @@ impl Held {
 
     pub(crate) async fn kill(&self) -> Result<(), Error> {
         let it = self.container()?;
+        // An engine does not end what it has paused. Most are not paused, which is the error.
+        let paused = Arc::clone(&it);
+        let _not_paused = there(async move { paused.unpause().await }).await;
         there(async move { it.stop_with_timeout(Some(0)).await }).await.map_err(|error| said(&error))
     }
 

@@ -18,6 +18,7 @@ mod address;
 mod binary;
 mod container;
 mod package;
+mod seat;
 
 use std::collections::BTreeSet;
 use std::io::Write as _;
@@ -26,10 +27,10 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 
-use crate::builder::{Builder, User};
+pub(crate) use self::seat::{Seat, answers, ready};
+use crate::builder::Builder;
 use crate::error::Error;
-use crate::process::Process;
-use crate::server::answers;
+use crate::user::User;
 
 /// One place to get servers from.
 #[derive(Debug)]
@@ -54,20 +55,6 @@ pub(crate) struct Begun {
     pub(crate) seat: Seat,
 }
 
-/// What a server runs in.
-pub(crate) enum Seat {
-    /// Kept for its drop.
-    Shared {
-        _guest: address::Guest,
-    },
-    Container(container::Held),
-    Process {
-        process: Option<Process>,
-        binary: PathBuf,
-        folder: binary::Folder,
-    },
-}
-
 impl Source {
     pub(crate) const fn name(&self) -> &'static str {
         match self {
@@ -85,71 +72,6 @@ impl Source {
             Self::Binary(path) | Self::Package(path) => binary::begin(path, builder, admin, lease).await,
         }
     }
-}
-
-impl Seat {
-    pub(crate) async fn start(&mut self) -> Result<(), Error> {
-        match self {
-            Self::Shared { .. } => Err(shared()),
-            Self::Container(held) => held.start().await,
-            Self::Process { process, binary, folder } => {
-                *process = Some(Process::spawn(binary, folder.path())?);
-                Ok(())
-            }
-        }
-    }
-
-    pub(crate) async fn kill(&mut self) -> Result<(), Error> {
-        match self {
-            Self::Shared { .. } => Err(shared()),
-            Self::Container(held) => held.kill().await,
-            Self::Process { process, .. } => {
-                *process = None;
-                Ok(())
-            }
-        }
-    }
-
-    pub(crate) async fn pause(&self) -> Result<(), Error> {
-        match self {
-            Self::Shared { .. } => Err(shared()),
-            Self::Container(held) => held.pause().await,
-            Self::Process { process, .. } => running(process.as_ref())?.pause(),
-        }
-    }
-
-    pub(crate) async fn resume(&self) -> Result<(), Error> {
-        match self {
-            Self::Shared { .. } => Err(shared()),
-            Self::Container(held) => held.resume().await,
-            Self::Process { process, .. } => running(process.as_ref())?.resume(),
-        }
-    }
-
-    /// Why it ended by itself, if it did.
-    async fn ended(&mut self) -> Option<Error> {
-        match self {
-            Self::Process { process, folder, .. } => {
-                let ended = process.as_mut().is_none_or(Process::has_ended);
-                ended.then(|| Error::new(format!("the server ended: {}", folder.log_tail())))
-            }
-            Self::Container(held) => held.ended().await,
-            Self::Shared { .. } => None,
-        }
-    }
-}
-
-fn running(process: Option<&Process>) -> Result<&Process, Error> {
-    process.ok_or_else(|| Error::new("it is not running"))
-}
-
-fn shared() -> Error {
-    Error::new("it is the shared server of LEASEHOLD_TEST_ADDRESS; such a test starts with Server::own()")
-}
-
-/// Waits until the server in this seat answers this user.
-pub(crate) async fn ready(seat: &mut Seat, address: &str, admin: &User) -> Result<(), Error> {
-    answers(address, admin, async || seat.ended().await).await
 }
 
 /// The source for this process. `own`: one that gives a server of one's own.

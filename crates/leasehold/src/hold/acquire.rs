@@ -129,6 +129,8 @@ impl Shared {
         let count = call.owner.count;
         let now = clock::now();
         let mut table = self.table();
+        // The check that a missed push asks for could not be sent beside this one.
+        let stale = table.missed_since(keys, call.sent);
         let Some(asking) = table.asking(count) else {
             let gone = table.get(count).is_none();
             drop(table);
@@ -157,7 +159,7 @@ impl Shared {
                     Taken::Queued { ticket, place, missing, subscribers, seen } => {
                         asking.queued = matches!(asking.phase, Phase::Waiting);
                         let hopeless = hopeless(&seen);
-                        due = Some(now + self.check_after(&seen, keys));
+                        due = Some(now + if stale { CHECK_MIN } else { self.check_after(&seen, keys) });
                         asking.seen = Some(Busy::new(seen, at, Some(place + 1)));
                         repair = subscribers == Subscribers::Count(0);
                         table.set_ticket(count, ticket);
@@ -200,9 +202,6 @@ impl Shared {
                 (waker, None)
             }
         };
-        // The check that a missed push asks for could not be sent beside this one.
-        let stale = table.missed_since(keys, call.sent);
-        let due = due.map(|due| if stale { due.min(now + CHECK_MIN) } else { due });
         if let Some(due) = due
             && table.arm(keys, due)
         {
