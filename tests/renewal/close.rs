@@ -10,12 +10,11 @@ use tokio::task::JoinSet;
 use crate::support::{Log, SOON, lost, options_through, quiet, tasks};
 
 async fn hold(client: &Client, count: usize) -> Vec<Guard> {
-    let mut taking = JoinSet::new();
+    let mut guards = Vec::new();
     for n in 0..count {
-        let lock = client.lock(&format!("a{n}")).unwrap();
-        taking.spawn(async move { take(&lock).await });
+        guards.push(take(&client.lock(&format!("a{n}")).unwrap()).await);
     }
-    taking.join_all().await
+    guards
 }
 
 #[tokio::test]

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use leasehold::{ErrorKind, Guard, HoldState, LostReason, Outcome};
 use leasehold_testkit::{Relay, Server, eventually};
-use leasehold_tests::{client, take};
+use leasehold_tests::{client, options, take};
 use tokio::task::JoinHandle;
 
 use crate::support::{LEASE, Log, SOON, exists, lost, options_through, throughout};
@@ -30,8 +30,11 @@ fn watch(guard: &Guard) -> JoinHandle<Vec<(Instant, HoldState)>> {
 #[tokio::test]
 async fn case_r16_a_hold_survives_an_outage_shorter_than_its_lease() {
     let server = Server::builder().arg("appendonly", "yes").arg("appendfsync", "always").start().await;
-    let client = client(&server).await;
-    let lock = client.lock("a").unwrap().renewed(LONG).unwrap();
+    // Connects again at least every 200 ms, so that an outage that is over is soon over here.
+    let ms = Duration::from_millis;
+    let client = options(&server).retry(ms(20), ms(200), ms(20)).connect().await.unwrap();
+    let lease = LONG * 3 / 2;
+    let lock = client.lock("a").unwrap().renewed(lease).unwrap();
     let guard = take(&lock).await;
     let token = guard.token();
     let seen = watch(&guard);
@@ -40,7 +43,7 @@ async fn case_r16_a_hold_survives_an_outage_shorter_than_its_lease() {
     assert!(guard.is_held(), "at risk is not lost");
     server.restart().await;
     eventually("a renewal goes through", SOON, async || guard.state() == HoldState::Safe).await;
-    throughout(LONG * 2, async || assert!(guard.is_held(), "{guard:?}")).await;
+    throughout(lease, async || assert!(guard.is_held(), "{guard:?}")).await;
     assert_eq!(guard.token(), token);
     assert_eq!(guard.release().await.unwrap(), Outcome::Released);
     let seen = seen.await.unwrap();
