@@ -2,7 +2,7 @@
 //!
 //! A binary that uses it has this test, which does nothing in an ordinary run:
 //!
-//! ```ignore
+//! ```no_run
 //! #[test]
 //! fn child_process() {
 //!     leasehold_tests::child::play();
