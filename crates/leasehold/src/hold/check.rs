@@ -104,7 +104,6 @@ impl Shared {
             }
             Push::Missed => {
                 debug!("pushes may have been missed; all waited locks are checked");
-                // A list that is half done would be in the way of the next one, which is whole.
                 self.table().waited.forget_refills();
                 refills.clear();
                 self.check_now(|_| true);

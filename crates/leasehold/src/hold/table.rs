@@ -126,6 +126,7 @@ impl Table {
         let wakers = asking.filter_map(|asking| {
             asking.in_flight = 0;
             asking.trace = Trace::Unknown;
+            self.waited.set_unsure(&asking.spec.keys);
             asking.waker.take()
         });
         wakers.collect()

@@ -83,7 +83,7 @@ impl Shared {
                 *missing && table.asking(count).is_none()
             }
             Ok(_) => false,
-            Err(fault) => fault.may_have_run,
+            Err(_) => true,
         };
         if lost_news && call.was_queued {
             table.waited.set_unsure(keys);

@@ -15,7 +15,8 @@ struct Waited {
     owners: usize,
     /// Owners that the server's queue has lost and that are about to enter it again.
     refill: Vec<u64>,
-    /// The outcome of a check is unknown: it may have been the one to be told that the queue is lost.
+    /// A check failed that may have been the one to be told that the queue is lost, or to enter it again;
+    /// or a refill was not finished. The next answer begins a whole one.
     unsure: bool,
     due: Option<Moment>,
     /// When this client last had a pass of the lock answered: what a request sent earlier says about
@@ -141,7 +142,7 @@ impl WaitedLocks {
         }
     }
 
-    /// Whether an answer may have been lost that told of a lost queue; asked once.
+    /// Whether the queue is to be filled again at this answer, whatever it says; asked once.
     pub(crate) fn take_unsure(&mut self, keys: &Keys) -> bool {
         self.locks.get_mut(keys).is_some_and(|waited| std::mem::take(&mut waited.unsure))
     }
@@ -156,8 +157,12 @@ impl WaitedLocks {
         self.locks.get_mut(keys)?.refill.pop()
     }
 
+    /// Lists that are half done would be in the way of the next one, which is whole.
     pub(crate) fn forget_refills(&mut self) {
-        self.locks.values_mut().for_each(|waited| waited.refill.clear());
+        for waited in self.locks.values_mut() {
+            waited.unsure |= !waited.refill.is_empty();
+            waited.refill.clear();
+        }
     }
 
     // What makes an answer out of date.

@@ -189,3 +189,37 @@ async fn a_lost_queue_is_filled_again_behind_a_lost_answer() {
     answer.send(Ok(in_line(6, LEASE, Subscribers::Count(1)))).unwrap();
     play.silence().await;
 }
+
+/// Pushes are missed in the middle of a refill: what is left of it is not forgotten.
+#[tokio::test]
+async fn a_refill_that_is_broken_off_begins_anew() {
+    let play = Play::new(Duration::from_secs(5));
+    let (first, _one) = play.queued(5, Duration::ZERO, false).await;
+    let (second, _two) = play.queued(6, LEASE, true).await;
+    let (third, _three) = play.queued(7, Duration::ZERO, true).await;
+    let lost_queue = || {
+        let seen = seen(LEASE);
+        let subscribers = Subscribers::Count(1);
+        reply(Taken::Queued { ticket: Ticket(5), place: 0, missing: true, subscribers, seen })
+    };
+    let (asked, answer) = play.take().await;
+    assert_eq!(asked, first);
+    answer.send(Ok(lost_queue())).unwrap();
+    // The refill is under way; the connection breaks, and nothing of it was sent.
+    for owner in [second, third] {
+        let (asked, answer) = play.take().await;
+        assert_eq!(asked, owner);
+        let unsent = Fault { may_have_run: false, ..fault(Why::Unavailable) };
+        answer.send(Err(unsent)).unwrap();
+    }
+    play.pushes.send(Push::Missed).unwrap();
+    let (asked, answer) = play.take().await;
+    assert_eq!(asked, first);
+    answer.send(Ok(in_line(5, LEASE, Subscribers::Count(1)))).unwrap();
+    for owner in [second, third] {
+        let (asked, answer) = play.take().await;
+        assert_eq!(asked, owner);
+        answer.send(Ok(in_line(6, LEASE, Subscribers::Count(1)))).unwrap();
+    }
+    play.silence().await;
+}
